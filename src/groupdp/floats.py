@@ -132,6 +132,19 @@ def _sum(values: FloatArray) -> FloatArray:
     return np.asarray(np.add.reduceat(values, starts, axis=-1).sum(axis=-1))
 
 
+def normal_tail(z: float) -> float:
+    """P(N(0, 1) > z), about."""
+    return 0.5 * math.erfc(z / math.sqrt(2.0))
+
+
+def bisected(is_low: Callable[[float], bool], low: float, high: float, steps: int) -> tuple[float, float]:
+    """The ends of the interval after so many halvings around where `is_low` turns false; not certified."""
+    for _ in range(steps):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if is_low(middle) else (low, middle)
+    return low, high
+
+
 def composed(base: Value, times: int, product: Callable[[Value, Value], Value]) -> Value:
     """`times` >= 1 copies of `base`, multiplied by repeated squaring."""
     if times < 1:

@@ -30,7 +30,7 @@ from typing import Any
 import numpy as np
 
 from groupdp.errors import require_integer, require_number
-from groupdp.floats import ELEMENTARY, at_zero_of, log_complement
+from groupdp.floats import ELEMENTARY, at_zero_of, log_complement, normal_tail
 from groupdp.sides import ZERO as ZERO
 from groupdp.sides import Branch as Branch
 from groupdp.sides import Immutable as Immutable
@@ -212,12 +212,13 @@ class Allocation:
         if not epsilon > 0.0:
             return 0.0
         present = math.exp(self.log_probability)
-        rest = math.expm1(min(epsilon, 600.0)) + present / self.places
+        excess = math.expm1(min(epsilon, 600.0))
+        rest = excess + present / self.places
         z = (math.log(rest * self.places) - self.log_probability) / self.shift + 0.5 * self.shift
         if z < _LARGE_PLACE:
             return 0.0
-        far = _tail(z)
-        return max(present * (_tail(z - self.shift) - far) - math.expm1(min(epsilon, 600.0)) * self.places * far, 0.0)
+        far = normal_tail(z)
+        return max(present * (normal_tail(z - self.shift) - far) - excess * self.places * far, 0.0)
 
 
 #: Allocations of independent places, each with the number of times it stands in the product.
@@ -281,7 +282,7 @@ class AllocationRound(AnyRound):
                 if factor.shift > 0.0 and factor.places > 1 and log_weight + factor.log_probability > largest:
                     odds = epsilon + math.log(factor.places) - factor.log_probability
                     z = odds / factor.shift + 0.5 * factor.shift
-                    own = _tail(z - factor.shift) - math.exp(min(odds, 700.0)) * _tail(z)
+                    own = normal_tail(z - factor.shift) - math.exp(min(odds, 700.0)) * normal_tail(z)
                     if own > 0.0:
                         largest = max(largest, log_weight + factor.log_probability + math.log(own))
         return largest
@@ -304,11 +305,6 @@ class AllocationRound(AnyRound):
             density = 0.5 * math.exp(-0.125 * step * step) / math.sqrt(2.0 * math.pi)
             total += density * sum(count * factor.delta_of_one_place(left) for factor, count in counts.items())
         return math.log(total) if total > 0.0 else -math.inf
-
-
-def _tail(z: float) -> float:
-    """P(N(0, 1) > z), about."""
-    return 0.5 * math.erfc(z / math.sqrt(2.0))
 
 
 def _log_absence(product: Product) -> float:

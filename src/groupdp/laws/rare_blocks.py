@@ -12,7 +12,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from groupdp.floats import FloatArray
+from groupdp.floats import FloatArray, normal_tail
 from groupdp.losses import AtomsRound
 from groupdp.pairs import Allocation
 
@@ -77,11 +77,7 @@ def _geometric(start: float, end: float, apart: float) -> FloatArray:
 def _beyond(factor: Allocation, x: float) -> tuple[float, float]:
     """(P(x_1 > x), P(N(s, 1) makes it so)), rounded up."""
     z = _place(factor, x)
-    return _tail(z) * (1.0 + _ROUNDING), _tail(z - factor.shift) * (1.0 + _ROUNDING)
-
-
-def _tail(z: float) -> float:
-    return 0.5 * math.erfc(z / math.sqrt(2.0))
+    return normal_tail(z) * (1.0 + _ROUNDING), normal_tail(z - factor.shift) * (1.0 + _ROUNDING)
 
 
 def _place(factor: Allocation, x: float) -> float:
@@ -96,8 +92,8 @@ def _split(factor: Allocation, grid: FloatArray) -> FloatArray:
     raised by what that may make of it.
     """
     places = [-math.inf if x == 0.0 else _place(factor, x) for x in grid.tolist()]
-    tails = np.array([_tail(z) for z in places])
-    shifted = np.array([_tail(z - factor.shift) for z in places])
+    tails = np.array([normal_tail(z) for z in places])
+    shifted = np.array([normal_tail(z - factor.shift) for z in places])
     mass, share = tails[:-1] - tails[1:], shifted[:-1] - shifted[1:]
     unit = math.exp(factor.log_probability) / factor.places
     mean = unit * share

@@ -95,7 +95,7 @@ def _outside(part: RoundPart, centre: float) -> tuple[float, float]:
         for piece in part.pieces
         for k in [int(np.argmin(np.abs(piece.table.values.loss - centre)))]
     ]
-    masses = [math.exp(piece.support.log_dead_mass) + math.exp(piece.support.log_left_mass) for piece in part.pieces]
+    masses = [math.exp(piece.support.log_dead_mass) for piece in part.pieces]
     for loss in part.lost:
         at_zero = loss.evaluate(np.zeros(1))
         pieces.append((loss, 0.0, float(at_zero.loss[0]), float(at_zero.loss_error[0])))
@@ -117,7 +117,7 @@ def measures_of(round_: Round, *, step: float, tail_mass: float, longest: int) -
     """(dominated, dominating, moments) of one round; about `tail_mass` is cut off on either side."""
     step = rounded_step(step)
     log_cut = math.log(tail_mass)
-    part = RoundPart(round_, 1, log_cut=log_cut, log_left_cut=log_cut)
+    part = RoundPart(round_, 1, log_cut=log_cut)
     points = float(np.max(part.law.loss) - np.min(part.law.loss)) / step + 8.0
     if points > longest:
         raise LimitExceeded(

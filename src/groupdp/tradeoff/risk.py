@@ -27,7 +27,7 @@ import numpy as np
 from groupdp.bounds import Bounds
 from groupdp.engines import Progress
 from groupdp.errors import require_number
-from groupdp.floats import FloatArray
+from groupdp.floats import FloatArray, bisected, normal_tail
 from groupdp.guarantees import delta as delta_of_run
 from groupdp.guarantees import exp_down, exp_up
 from groupdp.tradeoff import TradeOff, rates_asked, trade_off
@@ -54,8 +54,8 @@ def gaussian_delta(epsilon: float, mu: float) -> float:
     """delta of the mu-GDP Gaussian mechanism (Balle and Wang 2018), for epsilon >= 0; within 1e-12 absolutely."""
     if mu == 0.0:
         return 0.0
-    first = _normal_tail(epsilon / mu - 0.5 * mu)
-    second = _normal_tail(epsilon / mu + 0.5 * mu)
+    first = normal_tail(epsilon / mu - 0.5 * mu)
+    second = normal_tail(epsilon / mu + 0.5 * mu)
     return max(first - (math.exp(epsilon + math.log(second)) if second > 0.0 else 0.0), 0.0)
 
 
@@ -139,15 +139,7 @@ def _error(mu: float, epsilons: FloatArray, lower: FloatArray, upper: FloatArray
 
 def _mu_of_advantage(advantage: float) -> float:
     """The mu with delta_mu(0) = 2 Phi(mu / 2) - 1 equal to the advantage."""
-    low, high = 0.0, 80.0
-    for _ in range(80):
-        middle = 0.5 * (low + high)
-        low, high = (middle, high) if math.erf(middle / (2.0 * math.sqrt(2.0))) < advantage else (low, middle)
-    return 0.5 * (low + high)
-
-
-def _normal_tail(z: float) -> float:
-    return 0.5 * math.erfc(z / math.sqrt(2.0))
+    return sum(bisected(lambda mu: math.erf(mu / (2.0 * math.sqrt(2.0))) < advantage, 0.0, 80.0, 80)) / 2.0
 
 
 @dataclass(frozen=True, kw_only=True)

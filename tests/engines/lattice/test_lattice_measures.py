@@ -83,7 +83,7 @@ def test_one_round_is_bracketed_at_every_order(case, up):
 )
 def test_losses_and_densities_are_within_their_errors(group_size, rate, noise, direction, offset):
     loss = branch_loss(binomial_mixture(group_size, rate, noise), direction).shifted(offset)
-    interval = support_of(loss, log_cut=-80.0, log_left_cut=-60.0).intervals[0]
+    interval = support_of(loss, log_cut=-80.0).intervals[0]
     nodes = np.linspace(*interval, 12)
     values = loss.evaluate(nodes)
     exact = exact_mixture(group_size, rate, noise)
@@ -100,7 +100,7 @@ def test_the_loss_is_inverted_wherever_it_is(case):
     # k = 64, q = 0.01: a loss is not between those of the smallest and the largest sensitivity alone
     *law, direction = case
     loss = branch_loss(binomial_mixture(*law), direction)
-    table = loss_table(loss, support_of(loss, log_cut=-60.0, log_left_cut=-60.0))
+    table = loss_table(loss, support_of(loss, log_cut=-60.0))
     ends = table.values.loss[[0, -1]]
     targets = np.sort(np.random.default_rng(3).uniform(*ends, 2000))
     found = invert(loss, table, 0, targets)

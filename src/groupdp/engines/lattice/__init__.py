@@ -5,13 +5,13 @@ transform, and read off; one round is closed form. It answers for compositions o
 Proofs: docs/internals/lattice.md, whose numbers (L-1, L-2, ...) the code cites. Shares no numerical code with the
 spectral engine. Here are its two answers, and what is known without computing.
 
-    refine           finer and finer lattices until the tolerance or a limit, by whole transforms or block by block
+    refine           finer and finer lattices until the tolerance or a limit
     planning         tilt and window; one lattice: every part's measures, composed and read off
     parts            rounds of pairs, and a branch's measure from above (connect the dots); merging: from below
     other_parts      envelopes, laws of atoms, the Laplace mechanism; allocation: allocations
       loss, support    a branch's loss and integrals with certified errors; where its mass is, the coordinate of a loss
       cells            lattice points, widths and edges of cells
-    compose          powers of transforms
+    compose          powers of transforms, and what lies outside of their window
     measures         measures on the lattice, and delta(epsilon) from a composed one
     one_round        one round in closed form, and single large losses; its terms are in round_terms
       envelope         the curve and the panels of fixed batches with members replaced
@@ -33,7 +33,7 @@ from groupdp.engines.lattice.one_round import (
     single_loss_log_delta,
 )
 from groupdp.engines.lattice.planning import LatticePlan, Saddle, Solution, prepare
-from groupdp.engines.lattice.refine import Task, expected_width, refine, refine_in_blocks
+from groupdp.engines.lattice.refine import Task, expected_width, refine
 from groupdp.errors import LimitExceeded
 from groupdp.floats import ELEMENTARY, log_complement
 from groupdp.losses import AtomsRound, LaplaceRound, compose_atoms
@@ -146,18 +146,18 @@ def epsilon(
 
     def answer(solution: Solution, saddle: Saddle, spend: Callable[[], None]) -> tuple[float, float]:
         sides = []
-        for tail, curve, search in (
-            (solution.below, solution.below.log_delta_below, last_above),
-            (solution.above, solution.above.log_delta_above, first_at_most),
+        start = saddle.epsilon
+        resolution = 0.02 * max(width, expected_width(plan, saddle, solution.above.step) / max(1.0, start))
+        for curve, search in (
+            (solution.below.log_delta_below, last_above),
+            (solution.above.log_delta_above, first_at_most),
         ):
 
             def counted(at: float, curve: Callable[[float], float] = curve) -> float:
                 spend()
                 return curve(at)
 
-            start, slope = tail.rough_crossing(log_delta) or (saddle.epsilon, saddle.rate)
-            resolution = 0.02 * max(width, expected_width(plan, saddle, tail.step) / max(1.0, start))
-            sides.append(search(counted, log_delta, start=start, slope=slope, resolution=resolution))
+            sides.append(search(counted, log_delta, start=start, slope=saddle.rate, resolution=resolution))
         return min(sides[0], largest), min(sides[1], largest)
 
     task = Task(
@@ -179,11 +179,8 @@ def epsilon(
 
 
 def _refined(task: Task, plan: LatticePlan, single_loss: Callable[[float], float]) -> Bounds:
-    """By whole transforms; then block by block where rounding errors are all that is left; then by `single_loss`, a
-    lower side that is told the upper one."""
+    """By finer and finer lattices; then by `single_loss`, a lower side that is told the upper one."""
     bounds = refine(task, plan)
-    if not bounds.provenance.tolerance_met and math.isfinite(bounds.upper):
-        bounds = refine_in_blocks(task, plan, bounds)
     if task.progress is not None:
         task.progress(1.0)
     if bounds.provenance.tolerance_met:

@@ -154,7 +154,7 @@ def _normal_masses(z: FloatArray) -> tuple[FloatArray, FloatArray]:
         u = left + 0.5 * width * (1.0 + abscissa)
         total += 0.5 * width * weight * np.exp(-0.5 * u * u)
     extent = np.maximum(np.abs(z[:-1]), np.abs(z[1:]))
-    error = rule_error(4, width, extent) + UNIT * (8.0 * extent * (extent + 1.0) + 32.0) + ELEMENTARY
+    error = rule_error(width, extent) + UNIT * (8.0 * extent * (extent + 1.0) + 32.0) + ELEMENTARY
     return total / math.sqrt(2.0 * math.pi), np.asarray(1.01 * error)
 
 
@@ -254,10 +254,11 @@ _LEAST = 1e-280
 
 def allocation_part(round_: AllocationRound, rounds: int) -> AtomsPart:
     """A coin over products of allocations, run `rounds` times."""
-    loss, mass, _ = atoms_of(round_, True)
+    loss, mass, log_lost = atoms_of(round_, True)
     order = np.argsort(loss, kind="stable")
     order = order[mass[order] > _LEAST]
-    return AtomsPart(lambda up: atoms_of(round_, up), rounds, law_of_atoms(loss[order], np.log(mass[order])))
+    law = law_of_atoms(loss[order], np.log(mass[order]))
+    return AtomsPart(lambda up, _: atoms_of(round_, up), rounds, law, log_lost=log_lost)
 
 
 @lru_cache(maxsize=32)

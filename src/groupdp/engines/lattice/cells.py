@@ -16,7 +16,7 @@ import numpy as np
 from groupdp.engines.lattice.loss import BranchLoss
 from groupdp.engines.lattice.support import LossNodes, LossTable, RoughLaw, invert, one_step
 from groupdp.errors import LimitExceeded
-from groupdp.floats import FloatArray, IntArray
+from groupdp.floats import FloatArray, IntArray, bisected
 
 #: Panels that one block of cells may be cut into.
 MOST_PANELS = 1_000_000
@@ -45,10 +45,12 @@ def width_exponents(law: RoughLaw, log_mass: FloatArray, *, rate: float, step: f
         log_density = log_mass - np.log(np.maximum(law.spacing, 1e-300))
         mass = np.exp(log_mass)
     low, high = float(log_density.min()) - 1.0, float(log_density.max()) + 1.0
-    for _ in range(40):
-        middle = 0.5 * (low + high)
-        width = np.exp(np.clip((middle - log_density) / 3.0, 0.0, 200.0))
-        low, high = (middle, high) if float(mass @ (width * width - 1.0)) <= _EXTRA * share else (low, middle)
+
+    def is_cheap(level: float) -> bool:
+        width = np.exp(np.clip((level - log_density) / 3.0, 0.0, 200.0))
+        return float(mass @ (width * width - 1.0)) <= _EXTRA * share
+
+    low, _ = bisected(is_cheap, low, high, 40)
     deficit = np.maximum(low - log_density, 0.0)
     widest = np.log((_WIDEST + deficit / 6.0) / ((1.0 + rate) * step))
     exponents = np.maximum(np.minimum(deficit / 3.0, widest), 0.0) / math.log(3.0)
@@ -102,18 +104,6 @@ _AIM = 1e-3
 
 
 @dataclass(frozen=True, slots=True)
-class GivenEdges:
-    """Edges of cells known beforehand, in one interval, each with the lattice index of the cell to its right."""
-
-    interval: int
-    right_indices: IntArray
-    nodes: FloatArray
-
-
-NO_EDGES = GivenEdges(-1, np.zeros(0, dtype=np.int64), np.zeros(0))
-
-
-@dataclass(frozen=True, slots=True)
 class MergingEdges:
     """Edges of cells, with the lattice index that each cell is meant for."""
 
@@ -156,14 +146,10 @@ def merging_edges(
     table: LossTable,
     interval: int,
     cells: LatticeCells,
-    given: GivenEdges,
     *,
     step: float,
 ) -> Iterator[MergingEdges]:
-    """Edges near the cells' ends, such that log P/Q of the cell around j h is j h, or above between different widths.
-
-    Edges `given` are used as they are.
-    """
+    """Edges near the cells' ends: log P/Q of the cell around j h is about j h, or above between different widths."""
     begin, end = table.breaks[interval]
     t, loss, error = table.nodes[begin:end], table.values.loss[begin:end], table.values.loss_error[begin:end]
     nodes, right_cell = t[:1], np.zeros(1, dtype=np.int64)
@@ -179,8 +165,7 @@ def merging_edges(
         inside = (targets > loss[0]) & (targets < loss[-1])
         if len(nodes) == 1 and np.any(targets <= loss[0]):  # the first edge has this cell to its right
             right_cell = right[targets <= loss[0]][-1:]
-        edges = one_step(branch_loss, table, interval, targets[inside])
-        nodes = np.concatenate((nodes, _replaced(edges, cells, right[inside], given)))
+        nodes = np.concatenate((nodes, one_step(branch_loss, table, interval, targets[inside])))
         right_cell = np.concatenate((right_cell, right[inside]))
         keep = nodes < t[-1]
         keep[1:] &= nodes[1:] > np.maximum.accumulate(nodes)[:-1]
@@ -193,16 +178,6 @@ def merging_edges(
             own = right_cell[:-1]
             yield MergingEdges(nodes, cells.indices[own], step * cells.widths[own].astype(np.float64), lowest)
         nodes, right_cell = nodes[-1:], right_cell[-1:]
-
-
-def _replaced(edges: FloatArray, cells: LatticeCells, right: IntArray, given: GivenEdges) -> FloatArray:
-    """Edges found, with those given in their place between cells of one step."""
-    indices, nodes = given.right_indices, given.nodes
-    if len(indices) == 0 or len(edges) == 0:
-        return edges
-    k = np.clip(np.searchsorted(indices, cells.indices[right]), 0, len(indices) - 1)
-    narrow = (cells.widths[right] == 1) & (cells.widths[right - 1] == 1)
-    return np.where((indices[k] == cells.indices[right]) & narrow, nodes[k], edges)
 
 
 def _blocks(indices: IntArray) -> Iterator[tuple[IntArray, bool]]:

@@ -9,6 +9,7 @@ At alpha = e^x >= 1 the event of component i is u > v_i, v_0 = u_0 and v_i = max
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -263,8 +264,8 @@ class Envelope:
             rounding = UNIT * (9.0 * size + 4.0 * reach * reach + m * reach + 4.0 * np.abs(exponent) + 32.0)
             rounding += reach * displaced + exponent_error + 2.0 * ELEMENTARY
             in_lag = UNIT * (4.0 * target + m * (5.0 * extent + 4.0 * m)) + m * displaced
-            p_error = np.minimum(1.01 * (rounding + rule_error(4, width, reach)), 1e30)
-            q_error = np.minimum(1.01 * (rounding + in_lag + rule_error(4, width, extent)), 1e30)
+            p_error = np.minimum(1.01 * (rounding + rule_error(width, reach)), 1e30)
+            q_error = np.minimum(1.01 * (rounding + in_lag + rule_error(width, extent)), 1e30)
             room = TINY * finite
             mass_error = p_error * of_p + room
             excess_error = mass_error + q_error * of_q + room
@@ -287,25 +288,34 @@ def gaussian_coin(round_: Round) -> Side | None:
 _WORK_OF_A_COMPONENT, _WORK_OF_A_CALL = 20, 20_000
 
 
-class EnvelopeCurve:
-    """The hockey stick R(e^epsilon) of one round of an envelope."""
+class Curve(ABC):
+    """Certified bounds on log delta(epsilon) of one round, in closed form; evaluations count as work."""
 
-    largest_loss = math.inf
-
-    def __init__(self, side: Side, work: Work | None = None, *, balanced: bool = True) -> None:
-        self.envelope = Envelope(side, balanced=balanced)
-        self.work = Work() if work is None else work
+    def __init__(self, work: Work | None, cost: float, largest_loss: float = math.inf) -> None:
+        self.work, self.cost, self.largest_loss = Work() if work is None else work, cost, largest_loss
 
     def above(self, epsilon: float) -> float:
-        """An upper bound on log R(e^epsilon)."""
+        """An upper bound on log delta(epsilon)."""
         return min(self._bound(epsilon, 1.0), 0.0)
 
     def below(self, epsilon: float) -> float:
-        """A lower bound on log R(e^epsilon)."""
+        """A lower bound on log delta(epsilon)."""
         return self._bound(epsilon, -1.0)
 
+    @abstractmethod
     def _bound(self, epsilon: float, sign: float) -> float:
-        self.work.spend(_WORK_OF_A_COMPONENT * len(self.envelope.shifts) + _WORK_OF_A_CALL)
+        """The upper bound (sign 1) or the lower one (-1)."""
+
+
+class EnvelopeCurve(Curve):
+    """The hockey stick R(e^epsilon) of one round of an envelope."""
+
+    def __init__(self, side: Side, work: Work | None = None, *, balanced: bool = True) -> None:
+        self.envelope = Envelope(side, balanced=balanced)
+        super().__init__(work, _WORK_OF_A_COMPONENT * len(self.envelope.shifts) + _WORK_OF_A_CALL)
+
+    def _bound(self, epsilon: float, sign: float) -> float:
+        self.work.spend(self.cost)
         if epsilon < 0.0:  # R(alpha) = 1 - alpha + alpha R(1 / alpha)
             trivial, mirrored = log_complement(epsilon), epsilon + self._bound(-epsilon, sign)
             room = sign * 8.0 * ELEMENTARY * (1.0 + abs(trivial) + (abs(mirrored) if math.isfinite(mirrored) else 0.0))

@@ -209,17 +209,12 @@ class BranchLoss:
             start = end
 
 
-#: A rule is good enough at this relative error.
-_GOOD_ENOUGH = 4.0 * UNIT
 #: Nodes and weights on [-1, 1], from their closed forms: off by at most 4 roundings.
 _FAR, _NEAR = (math.sqrt((3.0 + sign * 2.0 * math.sqrt(1.2)) / 7.0) for sign in (1.0, -1.0))
 _LIGHT, _HEAVY = ((18.0 + sign * math.sqrt(30.0)) / 36.0 for sign in (-1.0, 1.0))
-_RULES = {
-    2: (np.array([-1.0, 1.0]) / math.sqrt(3.0), np.array([1.0, 1.0])),
-    3: (np.array([-1.0, 0.0, 1.0]) * math.sqrt(0.6), np.array([5.0, 8.0, 5.0]) / 9.0),
-    4: (np.array([-_FAR, -_NEAR, _NEAR, _FAR]), np.array([_LIGHT, _HEAVY, _HEAVY, _LIGHT])),
-}
-FOUR_POINTS = _RULES[4]
+#: E[Z^2k] for k = 0, ..., 4.
+_NORMAL_MOMENTS = (1.0, 1.0, 3.0, 15.0, 105.0)
+FOUR_POINTS = (np.array([-_FAR, -_NEAR, _NEAR, _FAR]), np.array([_LIGHT, _HEAVY, _HEAVY, _LIGHT]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,16 +231,13 @@ class Panels:
     """Per panel: relative error of Q's quadrature."""
 
 
-def rule_error(points: int, width: FloatArray, distance: FloatArray) -> FloatArray:
-    """The relative error above; inf where it is beyond any use."""
-    constant = math.factorial(points) ** 4 / ((2 * points + 1) * math.factorial(2 * points) ** 3)
+def rule_error(width: FloatArray, distance: FloatArray) -> FloatArray:
+    """The relative error of the 4-point rule (L-3); inf where it is beyond any use."""
+    constant = math.factorial(4) ** 4 / (9 * math.factorial(8) ** 3)
     x2 = distance * distance
-    moments = [1.0, 1.0, 3.0, 15.0, 105.0]  # E[Z^(2k)]
     with np.errstate(over="ignore", under="ignore"):
-        expectation = sum(math.comb(points, k) * moments[k] * x2 ** (points - k) for k in range(points + 1))
-        return np.asarray(
-            1.001 * constant * width ** (2 * points) * expectation * np.exp(np.minimum(width * distance, 700.0))
-        )
+        expectation = sum(math.comb(4, k) * moment * x2 ** (4 - k) for k, moment in enumerate(_NORMAL_MOMENTS))
+        return np.asarray(1.001 * constant * width**8 * expectation * np.exp(np.minimum(width * distance, 700.0)))
 
 
 def integrate_panels(loss: BranchLoss, edges: FloatArray, exponents: FloatArray, exponent_error: FloatArray) -> Panels:
@@ -254,8 +246,7 @@ def integrate_panels(loss: BranchLoss, edges: FloatArray, exponents: FloatArray,
     width = right - left
     extent = np.maximum(np.abs(left), np.abs(right))
     widest = float(width.max())
-    points = _choose_rule(loss, extent, width)
-    abscissas, weights = _RULES[points]
+    abscissas, weights = FOUR_POINTS
     half = 0.5 * width
     nodes = (0.5 * (left + right))[:, None] + half[:, None] * abscissas[None, :]
     values = loss.evaluate(nodes.ravel(), margin=1.01 * widest)
@@ -272,7 +263,7 @@ def integrate_panels(loss: BranchLoss, edges: FloatArray, exponents: FloatArray,
         + 2.0 * UNIT * (np.abs(log_density) + np.abs(exponents)[:, None])
     )
     of_p, of_q = (
-        rule_error(points, width, np.max(reach.reshape(shape), axis=1)) + DROPPED * len(side.shifts)
+        rule_error(width, np.max(reach.reshape(shape), axis=1)) + DROPPED * len(side.shifts)
         for reach, side in ((values.right_reach, loss.right), (values.left_reach, loss.left))
     )
     return Panels(
@@ -282,12 +273,3 @@ def integrate_panels(loss: BranchLoss, edges: FloatArray, exponents: FloatArray,
         mass_error=1.001 * (np.max(rounding, axis=1) + exponent_error + of_p + ELEMENTARY + 16.0 * UNIT),
         ratio_error=1.001 * of_q + 4.0 * UNIT,
     )
-
-
-def _choose_rule(loss: BranchLoss, extent: FloatArray, width: FloatArray) -> int:
-    """The cheapest rule that is exact to rounding for normal densities about as far as Q's; 4 points otherwise."""
-    distance = extent + loss.left.largest
-    for points in (2, 3):
-        if float(np.max(rule_error(points, width, np.maximum(distance, 14.0)))) <= _GOOD_ENOUGH:
-            return points
-    return 4

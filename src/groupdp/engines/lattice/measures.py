@@ -162,7 +162,6 @@ class TiltedMass:
 #: Terms beyond e^-50 of the largest possible one are bounded, not summed.
 _LOG_NEGLIGIBLE = 50.0
 _SUM_BLOCK = 1024
-_SKETCH = 64
 _SURVIVAL_POINTS = 4096
 
 
@@ -231,45 +230,6 @@ class Tail:
     def _start(self) -> float:
         """The loss where the window starts."""
         return float(self.offset + Fraction(self.step) * self.first)
-
-    def rough_crossing(self, target: float) -> tuple[float, float] | None:
-        """(epsilon, slope): about where log delta passes `target`, and how steeply; None if it does not here.
-
-        Not certified: every 64 entries are taken as one, which makes it cheap.
-        """
-        size = len(self.values) // _SKETCH if len(self.values) >= 64 * _SKETCH else len(self.values)
-        block = len(self.values) // size
-        masses = np.maximum(self.values[: size * block], 0.0).reshape(size, block).sum(axis=1)
-        start = self._start
-        centres = self.step * (block * np.arange(size) + 0.5 * (block - 1))
-
-        def log_delta(distance: float) -> tuple[float, float]:
-            """The logarithm, and its slope."""
-            beyond = int(np.searchsorted(centres, distance, side="right"))
-            v = centres[beyond:] - distance
-            with np.errstate(under="ignore"):
-                tilted = masses[beyond:] * np.exp(-self.rate * v)
-                total, rest = float(tilted @ -np.expm1(-v)), float(tilted @ np.exp(-v))
-            if not total > 0.0:
-                return -math.inf, 0.0
-            return self._log_factor(start + distance, sign=0.0) + math.log(total), -rest / total
-
-        low, high = -8.0 / self.rate, float(centres[-1])
-        if not log_delta(low)[0] > target >= log_delta(high)[0]:
-            return None
-        place = low
-        for _ in range(60):  # Newton's method, and halves where that leaves what is left
-            value, slope = log_delta(place)
-            low, high = (place, high) if value > target else (low, place)
-            following = place + (target - value) / slope if slope < 0.0 else high
-            if not low < following < high:
-                following = 0.5 * (low + high)
-            if abs(following - place) <= 1e-15 * abs(start + place):
-                break
-            place = following
-        apart = max(4.0 * block * self.step, 1e-12 * abs(start + low))
-        slope = (log_delta(low - apart)[0] - log_delta(low + apart)[0]) / (2.0 * apart)
-        return start + low, slope if 0.0 < slope < math.inf else self.rate
 
     def survival(self) -> Survival:
         """log P(L > x) at some thousand points, from the entries that stand out of their error; not certified."""

@@ -12,7 +12,7 @@ from collections.abc import Callable
 import numpy as np
 
 from groupdp.engines import Work, first_at_most, last_above
-from groupdp.engines.lattice.envelope import EnvelopeCurve, gaussian_coin
+from groupdp.engines.lattice.envelope import Curve, EnvelopeCurve, gaussian_coin
 from groupdp.engines.lattice.loss import BranchLoss
 from groupdp.engines.lattice.round_terms import left_terms, log_ratio_near_one, log_sum_of, right_terms
 from groupdp.errors import LimitExceeded
@@ -30,29 +30,20 @@ _FARTHEST = 1e15
 _WORK_OF_A_COMPONENT, _WORK_OF_A_CALL = 60, 20_000
 
 
-class RoundCurve:
+class RoundCurve(Curve):
     """The hockey-stick curve of one round: the weighted sum of its branches' curves (L-8)."""
 
     def __init__(self, round_: Round, work: Work | None = None) -> None:
-        self.work = Work() if work is None else work
         self.curves = [BranchCurve(branch) for branch in round_.branches]
         self.log_weights = list(round_.log_weights)
         components = sum(len(branch.right.shifts) + len(branch.left.shifts) for branch in round_.branches)
-        self.cost = _WORK_OF_A_COMPONENT * components + _WORK_OF_A_CALL * len(round_.branches)
-        self.largest_loss = round_.largest_loss
+        cost = _WORK_OF_A_COMPONENT * components + _WORK_OF_A_CALL * len(round_.branches)
+        super().__init__(work, cost, round_.largest_loss)
 
-    def above(self, epsilon: float) -> float:
-        """An upper bound on log delta(epsilon)."""
-        self.work.spend(self.cost)
-        return min(self._sum([curve.above(epsilon) for curve in self.curves], 1.0), 0.0)
-
-    def below(self, epsilon: float) -> float:
-        """A lower bound on log delta(epsilon)."""
-        self.work.spend(self.cost)
-        return self._sum([curve.below(epsilon) for curve in self.curves], -1.0)
-
-    def _sum(self, values: list[float], sign: float) -> float:
+    def _bound(self, epsilon: float, sign: float) -> float:
         """log sum_b w_b e^value_b, rounded to the side of `sign`."""
+        self.work.spend(self.cost)
+        values = [curve.above(epsilon) if sign > 0.0 else curve.below(epsilon) for curve in self.curves]
         if len(values) == 1 and self.log_weights[0] == 0.0:
             return values[0]
         terms = np.add(values, self.log_weights)
@@ -202,26 +193,21 @@ def _enclose(is_high: Callable[[float], bool]) -> tuple[float, float] | None:
     return low, high
 
 
-class LossCurve:
+class LossCurve(Curve):
     """The curve of a round whose losses are known (R-4, R-5)."""
 
     def __init__(self, round_: AtomsRound | LaplaceRound, work: Work | None = None) -> None:
-        self.round, self.work, self.largest_loss = round_, Work() if work is None else work, round_.largest_loss
-        self.cost = 10.0 * len(round_.losses) if isinstance(round_, AtomsRound) else 10.0
+        cost = 10.0 * len(round_.losses) if isinstance(round_, AtomsRound) else 10.0
+        super().__init__(work, cost, round_.largest_loss)
+        self.round = round_
 
-    def above(self, epsilon: float) -> float:
+    def _bound(self, epsilon: float, sign: float) -> float:
         self.work.spend(self.cost)
-        return self.round.log_delta(epsilon, up=True)
-
-    def below(self, epsilon: float) -> float:
-        self.work.spend(self.cost)
-        return self.round.log_delta(epsilon, up=False)
+        return self.round.log_delta(epsilon, up=sign > 0.0)
 
 
 #: At least this many Gaussian branches are taken together (affects speed only).
 MANY_BRANCHES = 4
-#: Certified bounds on log delta(epsilon) of one round, in closed form.
-Curve = RoundCurve | EnvelopeCurve | LossCurve
 
 
 def curve_of(round_: AnyRound, work: Work | None = None) -> Curve:

@@ -19,7 +19,7 @@ from groupdp.engines.lattice.parts import TransformGrid, empty_mass, require_mod
 from groupdp.engines.lattice.round_terms import log_normal_cdf
 from groupdp.engines.lattice.support import RoughLaw
 from groupdp.errors import LimitExceeded
-from groupdp.floats import ELEMENTARY, TINY, UNIT, FloatArray, IntArray
+from groupdp.floats import ELEMENTARY, TINY, UNIT, FloatArray, IntArray, bisected
 from groupdp.losses import AtomsRound, LaplaceRound, laplace_factors
 from groupdp.pairs import Side
 
@@ -62,15 +62,14 @@ class EnvelopePart:
 
     def _nodes(self, log_cut: float) -> FloatArray:
         """x from 0 to where P(L > x) is about e^log_cut, closest at 0."""
+
+        def matters(x: float) -> bool:
+            return float(self._log_tails(np.array([x]), True)[0]) > log_cut
+
         high = 1.0
-        while float(self._log_tails(np.array([high]), True)[0]) > log_cut and high < 1e12:
+        while matters(high) and high < 1e12:
             high *= 2.0
-        low = 0.0
-        for _ in range(40):
-            middle = 0.5 * (low + high)
-            low, high = (
-                (middle, high) if float(self._log_tails(np.array([middle]), True)[0]) > log_cut else (low, middle)
-            )
+        _, high = bisected(matters, 0.0, high, 40)
         return np.asarray(high * np.expm1(_REFINED * np.linspace(0.0, 1.0, _NODES + 1)) / math.expm1(_REFINED))
 
     def _log_tails(self, x: FloatArray, under_p: bool) -> FloatArray:
@@ -227,24 +226,28 @@ _LAPLACE_NODES = 2001
 _MOST_POINTS = 2e7
 
 
+#: From the side asked for and the step of the lattice: losses, P-masses, log of P's mass at +infinity.
+Atoms = Callable[[bool, float], tuple[FloatArray, FloatArray, float]]
+
+
 class AtomsPart:
-    """A law of atoms, run `rounds` times; `atoms(up)` gives (losses, P-masses, log of P's mass at +infinity)."""
+    """A law of atoms, run `rounds` times; multiples of the step should meet `spacing` if it is not 0."""
 
     def __init__(
-        self, atoms: Callable[[bool], tuple[FloatArray, FloatArray, float]], rounds: int, law: RoughLaw
+        self, atoms: Atoms, rounds: int, law: RoughLaw, *, log_lost: float = -math.inf, spacing: float = 0.0
     ) -> None:
         self.atoms, self.rounds, self.law = atoms, rounds, law
-        self.log_dead_mass = atoms(True)[2]
+        self.log_dead_mass, self.spacing = log_lost, spacing
         self.farthest = float(np.max(np.abs(law.loss)))
 
     def work(self, log_mass: FloatArray, *, rate: float, step: float, share: float) -> tuple[float, float]:
-        count = float(len(self.law.loss))
+        count = len(self.law.loss) + 2.0 * self.spacing / step
         return count, 10.0 * count
 
     def measure(
         self, grid: TransformGrid, log_mass: FloatArray, *, share: float, up: bool, advance: Callable[[int], None]
     ) -> TiltedMass:
-        loss, masses, log_infinite = self.atoms(up)
+        loss, masses, log_infinite = self.atoms(up, grid.step)
         mass = empty_mass(self.law, grid)
         if up:
             mass.add_atoms_above(loss, masses)
@@ -266,68 +269,45 @@ def law_of_atoms(losses: FloatArray, log_masses: FloatArray) -> RoughLaw:
 def atoms_part(round_: AtomsRound, rounds: int) -> AtomsPart:
     """A round of known losses (R-5): both loss and mass are moved by their certified errors."""
 
-    def atoms(up: bool) -> tuple[FloatArray, FloatArray, float]:
+    def atoms(up: bool, _: float) -> tuple[FloatArray, FloatArray, float]:
         sign = 1.0 if up else -1.0
         loss = round_.losses + sign * (round_.loss_error + 2.0 * UNIT * np.abs(round_.losses))
         room = round_.mass_error + ELEMENTARY + 4.0 * UNIT * np.abs(round_.log_p)
         with np.errstate(under="ignore"):
             return loss, np.exp(round_.log_p) * (1.0 + sign * 1.01 * room), round_.log_lost
 
-    return AtomsPart(atoms, rounds, law_of_atoms(round_.losses, round_.log_p))
+    return AtomsPart(atoms, rounds, law_of_atoms(round_.losses, round_.log_p), log_lost=round_.log_lost)
 
 
-class LaplacePart:
+def laplace_part(round_: LaplaceRound, rounds: int) -> AtomsPart:
     """The Laplace mechanism, run `rounds` times.
 
     Above, its shift x is rounded up to a multiple n h of the step, below rounded down: a larger shift dominates (R-1).
     The masses are those of `losses.laplace_atoms` (R-4).
     """
+    x = round_.shift
 
-    def __init__(self, round_: LaplaceRound, rounds: int) -> None:
-        self.rounds, self.shift = rounds, round_.shift
-        x = round_.shift
-        inner = np.linspace(-x, x, _LAPLACE_NODES + 2)[1:-1]
-        spacing = np.full(_LAPLACE_NODES + 2, 2.0 * x / (_LAPLACE_NODES + 1))
-        log_density = 0.5 * (inner - x) - math.log(4.0) + math.log(spacing[0])
-        self.law = RoughLaw(
-            np.concatenate(([-x], inner, [x])),
-            np.concatenate(([-x - math.log(2.0)], log_density, [-math.log(2.0)])),
-            spacing,
-            ((0, _LAPLACE_NODES + 2),),
-        )
-        self.log_dead_mass = -math.inf
-        self.farthest = x
-
-    def work(self, log_mass: FloatArray, *, rate: float, step: float, share: float) -> tuple[float, float]:
-        count = 2.0 * self.shift / step + 2.0
-        return count, 10.0 * count
-
-    def measure(
-        self, grid: TransformGrid, log_mass: FloatArray, *, share: float, up: bool, advance: Callable[[int], None]
-    ) -> TiltedMass:
-        step = grid.step
-        # The shift is a quotient, off by a rounding.
-        shift = self.shift * (1.0 + 4.0 * UNIT if up else 1.0 - 4.0 * UNIT)
+    def atoms(up: bool, step: float) -> tuple[FloatArray, FloatArray, float]:
+        sign = 1.0 if up else -1.0
+        shift = x * (1.0 + sign * 4.0 * UNIT)  # a quotient, off by a rounding
         n = math.ceil(shift / step) if up else math.floor(shift / step)
         n += int(n * step < shift) if up else -int(n * step > shift)
         if n > _MOST_POINTS:
             raise LimitExceeded(f"a Laplace mechanism takes {2 * n} lattice points, more than the limit.")
-        mass = empty_mass(self.law, grid)
         index = np.arange(-n, n + 1, dtype=np.float64)
         log_r = 0.5 * (index - n) * step
-        factors = laplace_factors(n, step, up=up)
-        exponent, error = mass.exponents(index)
-        sign = 1.0 if up else -1.0
-        room = 4.0 * ELEMENTARY + 1.01 * error + UNIT * (4.0 * np.abs(log_r) + 2.0 * np.abs(exponent) + 32.0)
-        with np.errstate(under="ignore", over="ignore"):
-            values = 0.5 * factors * np.exp(log_r + exponent) * (1.0 + sign * room)
-        if up:
-            values = values + TINY
-            mass.inflation += 1e-9
-            mass.book(index, values, up=True)
-        else:
-            good = values > TINY
-            mass.book(index[good], values[good], up=False)
-        advance(len(index))
-        mass.finish(up=up)
-        return mass
+        room = 4.0 * ELEMENTARY + UNIT * (4.0 * np.abs(log_r) + 32.0)
+        with np.errstate(under="ignore"):
+            masses = 0.5 * laplace_factors(n, step, up=up) * np.exp(log_r) * (1.0 + sign * room)
+        return index * step, masses, -math.inf
+
+    inner = np.linspace(-x, x, _LAPLACE_NODES + 2)[1:-1]
+    spacing = np.full(_LAPLACE_NODES + 2, 2.0 * x / (_LAPLACE_NODES + 1))
+    log_density = 0.5 * (inner - x) - math.log(4.0) + math.log(spacing[0])
+    law = RoughLaw(
+        np.concatenate(([-x], inner, [x])),
+        np.concatenate(([-x - math.log(2.0)], log_density, [-math.log(2.0)])),
+        spacing,
+        ((0, _LAPLACE_NODES + 2),),
+    )
+    return AtomsPart(atoms, rounds, law, spacing=x)

@@ -15,8 +15,6 @@ from typing import Protocol
 import numpy as np
 
 from groupdp.engines.lattice.cells import (
-    NO_EDGES,
-    GivenEdges,
     LatticeCells,
     cell_count,
     grid_edges,
@@ -25,7 +23,7 @@ from groupdp.engines.lattice.cells import (
 )
 from groupdp.engines.lattice.loss import BranchLoss, integrate_panels
 from groupdp.engines.lattice.measures import Tilt, TiltedMass
-from groupdp.engines.lattice.merging import Layout, add_dominated, lower_layout
+from groupdp.engines.lattice.merging import add_dominated
 from groupdp.engines.lattice.support import LossNodes, LossTable, RoughLaw, Support, loss_table, support_of
 from groupdp.errors import LimitExceeded
 from groupdp.floats import ELEMENTARY, TINY, UNIT, FloatArray, IntArray
@@ -85,7 +83,7 @@ class _Piece:
 class RoundPart:
     """A round of pairs: every branch of its coin whose weight is not negligible."""
 
-    def __init__(self, round_: Round, rounds: int, *, log_cut: float, log_left_cut: float) -> None:
+    def __init__(self, round_: Round, rounds: int, *, log_cut: float) -> None:
         self.rounds = rounds
         require_moderate_shift(round_.largest)
         losses = [
@@ -93,10 +91,7 @@ class RoundPart:
             for branch, weight in zip(round_.branches, round_.log_weights, strict=True)
         ]
         self.total_components = sum(len(loss.right.shifts) for loss in losses)
-        supports = [
-            (loss, support_of(loss, log_cut=log_cut, log_left_cut=log_left_cut, components=self.total_components))
-            for loss in losses
-        ]
+        supports = [(loss, support_of(loss, log_cut=log_cut, components=self.total_components)) for loss in losses]
         live = [(loss, support) for loss, support in supports if support is not None]
         #: Branches left out altogether, at their full weight.
         self.lost = [loss for loss, support in supports if support is None]
@@ -130,62 +125,42 @@ class RoundPart:
     def measure(
         self, grid: TransformGrid, log_mass: FloatArray, *, share: float, up: bool, advance: Callable[[int], None]
     ) -> TiltedMass:
-        layout, gathering = self._layout(log_mass, rate=grid.rate, step=grid.step, up=up)
-        law = RoughLaw(self.law.loss - layout.offset, self.law.log_weights, self.law.spacing, self.law.breaks)
+        law = RoughLaw(self.law.loss - self.offset, self.law.log_weights, self.law.spacing, self.law.breaks)
         exponents = width_exponents(law, log_mass, rate=grid.rate, step=grid.step, share=share)
-        mass = empty_mass(self.law, grid, layout.offset)
-        for piece in self.pieces:
-            given = layout.edges if piece is gathering else NO_EDGES
-            self._add(mass, piece, layout.offset, exponents, advance, up=up, given=given)
-        if up:
-            mass.add_infinite(self.log_lost_mass)
-        mass.finish(up=up)
+        mass = empty_mass(self.law, grid, self.offset)
+        self._add(mass, self.offset, exponents, advance, up=up)
         return mass
 
     def whole_measure(self, step: float, length: int, *, up: bool) -> TiltedMass:
         """The untilted measure on every point of the lattice through 0."""
         mass = TiltedMass.empty(step=step, tilt=Tilt(rate=0.0, log_scale=0.0), length=length)
         exponents = np.zeros(len(self.law.loss), dtype=np.int64)
-        for piece in self.pieces:
-            self._add(mass, piece, 0.0, exponents, lambda _: None, up=up)
-        if up:
-            mass.add_infinite(self.log_lost_mass)
-        mass.finish(up=up)
+        self._add(mass, 0.0, exponents, lambda _: None, up=up)
         return mass
 
     def _add(
-        self,
-        mass: TiltedMass,
-        piece: _Piece,
-        offset: float,
-        exponents: IntArray,
-        advance: Callable[[int], None],
-        *,
-        up: bool,
-        given: GivenEdges = NO_EDGES,
+        self, mass: TiltedMass, offset: float, exponents: IntArray, advance: Callable[[int], None], *, up: bool
     ) -> None:
-        loss, table = piece.loss.shifted(offset), piece.table.shifted(offset)
-        cells = cells_of(table, exponents[piece.begin : piece.end], mass.step)
+        for piece in self.pieces:
+            loss, table = piece.loss.shifted(offset), piece.table.shifted(offset)
+            cells = cells_of(table, exponents[piece.begin : piece.end], mass.step)
+            if up:
+                add_dominating(mass, loss, piece.support, table, cells, advance)
+            else:
+                add_dominated(mass, loss, table, cells, advance)
         if up:
-            add_dominating(mass, loss, piece.support, table, cells, advance)
-        else:
-            add_dominated(mass, loss, table, cells, advance, given)
+            mass.add_infinite(self.log_lost_mass)
+        mass.finish(up=up)
 
-    def _layout(self, log_mass: FloatArray, *, rate: float, step: float, up: bool) -> tuple[Layout, _Piece | None]:
-        """The lattice, laid for the branch with the most mass near its unshifted loss; and that branch."""
-        heaviest, piece = -math.inf, None
-        for candidate in self.pieces:
-            if candidate.loss.log_ratio_unshifted is None:
-                continue
-            weight = candidate.loss.log_weight + candidate.loss.branch.right.log_mass_at_zero
-            if weight > heaviest:
-                heaviest, piece = weight, candidate
-        if piece is None or piece.loss.log_ratio_unshifted is None:
-            return Layout(0.0), None
-        if up:
-            return Layout(piece.loss.log_ratio_unshifted), piece
-        own = log_mass[piece.begin : piece.end]
-        return lower_layout(piece.loss, piece.table, own, rate=rate, step=step), piece
+    @property
+    def offset(self) -> float:
+        """The loss that a lattice point is laid on: where mass gathers, while neither side of a branch shifts."""
+        unshifted = [
+            (piece.loss.log_weight + piece.loss.right.log_mass_at_zero, piece.loss.log_ratio_unshifted)
+            for piece in self.pieces
+            if piece.loss.log_ratio_unshifted is not None
+        ]
+        return max(unshifted, key=lambda pair: pair[0])[1] if unshifted else 0.0
 
 
 def require_moderate_shift(shift: float) -> None:
@@ -217,9 +192,7 @@ def _law_of(pieces: list[_Piece]) -> RoughLaw:
     """The tables of all branches, one after the other."""
     log_weights = []
     for piece in pieces:
-        own = np.log(piece.table.weights) + piece.table.values.log_density
-        own[0] = np.logaddexp(own[0], piece.support.log_left_mass)
-        log_weights.append(own)
+        log_weights.append(np.log(piece.table.weights) + piece.table.values.log_density)
     tables = [piece.table for piece in pieces]
     with np.errstate(under="ignore"):
         spacing = [table.weights * np.maximum(table.values.slope, 1e-300) for table in tables]
@@ -240,10 +213,6 @@ def _components_at_a_time(loss: BranchLoss) -> float:
     return 9.0 + most
 
 
-#: Beyond this exponent the atom on the left goes to +infinity instead of overflowing.
-_LARGEST_EXPONENT = 600.0
-
-
 def add_dominating(
     mass: TiltedMass,
     branch_loss: BranchLoss,
@@ -260,7 +229,7 @@ def add_dominating(
         for edges in grid_edges(branch_loss, table, interval, own_cells, step=mass.step):
             _add_dots(mass, branch_loss, edges)
             advance(len(edges.nodes))
-    _add_outside(mass, support, table)
+    mass.add_infinite(support.log_dead_mass)
 
 
 def _add_dots(mass: TiltedMass, branch_loss: BranchLoss, edges: LossNodes) -> None:
@@ -295,16 +264,3 @@ def _add_dots(mass: TiltedMass, branch_loss: BranchLoss, edges: LossNodes) -> No
         moved_up += TINY
     mass.inflation = max(mass.inflation, 4.0 * float(panels.mass_error.max()) + 1e-12)
     mass.book(np.concatenate((near, far)), np.concatenate((kept_up, moved_up)), up=True)
-
-
-def _add_outside(mass: TiltedMass, support: Support, table: LossTable) -> None:
-    """Mass outside of the intervals: that on the left goes up to the first lattice point, the rest to +infinity."""
-    mass.add_infinite(support.log_dead_mass)
-    index = math.ceil((float(table.values.loss[0]) + float(table.values.loss_error[0])) / mass.step) + 1
-    exponent = support.log_left_mass + mass.tilt.rate * (index * mass.step) - mass.tilt.log_scale
-    exponent += 1e-9 + 1e-12 * (abs(support.log_left_mass) + abs(exponent) + abs(mass.tilt.log_scale))
-    if exponent > _LARGEST_EXPONENT:
-        mass.add_infinite(support.log_left_mass)
-    else:
-        mass.inflation += 1.01 * math.exp(min(support.log_left_mass, 0.0))
-        mass.book(np.array([index]), np.array([math.exp(exponent) + TINY]), up=True)

@@ -9,19 +9,18 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from fractions import Fraction
 
 import numpy as np
 
 from groupdp.engines.lattice.allocation import allocation_part
-from groupdp.engines.lattice.compose import convolution_power
+from groupdp.engines.lattice.compose import compose_tail
 from groupdp.engines.lattice.envelope import gaussian_coin
-from groupdp.engines.lattice.measures import Tail, TiltedMass
+from groupdp.engines.lattice.measures import Tail
 from groupdp.engines.lattice.one_round import MANY_BRANCHES, envelope_of
-from groupdp.engines.lattice.other_parts import EnvelopePart, LaplacePart, atoms_part
+from groupdp.engines.lattice.other_parts import AtomsPart, EnvelopePart, atoms_part, laplace_part
 from groupdp.engines.lattice.parts import Part, RoundPart, TransformGrid
 from groupdp.engines.lattice.support import Survival, Window, log_importance, window_of
-from groupdp.floats import UNIT
+from groupdp.floats import bisected
 from groupdp.losses import AtomsRound, LaplaceRound
 from groupdp.pairs import AllocationRound, AnyRound, Composition, Round
 
@@ -65,9 +64,9 @@ class LatticePlan:
 
     @property
     def spacing(self) -> float:
-        """The shift of the Laplace mechanism that runs most often, which the step should divide; 0 if there is none."""
-        laplace = [part for part in self.parts if isinstance(part, LaplacePart)]
-        return max(laplace, key=lambda part: part.rounds).shift if laplace else 0.0
+        """The spacing of the part that runs most often, which the step should divide; 0 if there is none."""
+        spaced = [part for part in self.parts if isinstance(part, AtomsPart) and part.spacing]
+        return max(spaced, key=lambda part: part.rounds).spacing if spaced else 0.0
 
     def share(self, part: Part) -> float:
         """How much wider than on average the bracket of one round of a part may be."""
@@ -108,8 +107,8 @@ def prepare(composition: Composition, *, log_delta: float, tolerance: float) -> 
     """A plan for values of delta around e^log_delta (or larger), and a relative width of about `tolerance`."""
     rounds = sum(count for _, count in composition)
     log_share = math.log(min(tolerance, _COARSEST)) - _ROOM - math.log(rounds)
-    cuts = {"log_cut": min(log_delta, 0.0) + log_share, "log_left_cut": log_share - _ROOM}
-    return LatticePlan(tuple(_part_of(round_, count, **cuts) for round_, count in _simple(composition)))
+    log_cut = min(log_delta, 0.0) + log_share
+    return LatticePlan(tuple(_part_of(round_, count, log_cut=log_cut) for round_, count in _simple(composition)))
 
 
 def _simple(composition: Composition) -> Composition:
@@ -124,30 +123,25 @@ def _simple(composition: Composition) -> Composition:
     return tuple(simple)
 
 
-def _part_of(round_: AnyRound, rounds: int, *, log_cut: float, log_left_cut: float) -> Part:
+def _part_of(round_: AnyRound, rounds: int, *, log_cut: float) -> Part:
     if isinstance(round_, AllocationRound):
         return allocation_part(round_, rounds)
     if isinstance(round_, AtomsRound):
         return atoms_part(round_, rounds)
     if isinstance(round_, LaplaceRound):
-        return LaplacePart(round_, rounds)
+        return laplace_part(round_, rounds)
     if not isinstance(round_, Round):
         return EnvelopePart(envelope_of(round_).side, rounds, log_cut=log_cut)
     gaussian = gaussian_coin(round_) if len(round_.branches) >= MANY_BRANCHES else None
     if gaussian is not None:
         return EnvelopePart(gaussian, rounds, log_cut=log_cut, balanced=False)
-    return RoundPart(round_, rounds, log_cut=log_cut, log_left_cut=log_left_cut)
+    return RoundPart(round_, rounds, log_cut=log_cut)
 
 
 def _bisect(too_small: Callable[[float], bool]) -> float:
     """The rate, on a logarithmic scale, where `too_small` turns false."""
-    low, high = math.log(_SMALLEST_RATE), math.log(_LARGEST_RATE)
-    for _ in range(45):
-        middle = 0.5 * (low + high)
-        if too_small(math.exp(middle)):
-            low = middle
-        else:
-            high = middle
+    ends = math.log(_SMALLEST_RATE), math.log(_LARGEST_RATE)
+    low, high = bisected(lambda log_rate: too_small(math.exp(log_rate)), *ends, 45)
     return math.exp(0.5 * (low + high))
 
 
@@ -245,55 +239,3 @@ def solve(
         tails.append(compose_tail(masses, [part.rounds for part in plan.parts], left=grid.left))
         advance(0)
     return Solution(below=tails[0], above=tails[1], cells=cells // 2)
-
-
-def compose_tail(masses: list[TiltedMass], rounds: list[int], *, left: float) -> Tail:
-    """The composed measure on the window that starts at about the loss `left`."""
-    step, length, parts = masses[0].step, len(masses[0].array), list(zip(masses, rounds, strict=True))
-    offset = sum((count * Fraction(mass.tilt.offset) for mass, count in parts), Fraction(0))
-    first = math.floor((Fraction(left) - offset) / Fraction(step))
-    outside = [math.exp(min(_log_outside(masses, rounds, k, first=first, length=length), 700.0)) for k in (0, 1)]
-    log_infinite = _log_infinite_mass(masses, rounds)
-    values, error, norm_error = convolution_power([(mass.array, count) for mass, count in parts])
-    turn = first % length
-    scales = [count * mass.tilt.log_scale for mass, count in parts]
-    return Tail(
-        step=step,
-        offset=offset,
-        rate=masses[0].tilt.rate,
-        log_scale=math.fsum(scales),
-        log_scale_error=4.0 * UNIT * math.fsum(map(abs, scales)),
-        first=first,
-        values=np.concatenate((values[turn:], values[:turn])),
-        error=error,
-        norm_error=norm_error,
-        left_outside=outside[0],
-        right_outside=outside[1],
-        log_infinite_mass=log_infinite,
-    )
-
-
-def _log_outside(masses: list[TiltedMass], rounds: list[int], k: int, *, first: int, length: int) -> float:
-    """log of Chernoff's bound on the tilted mass left (k = 0) or right (k = 1) of the window."""
-    extreme = sum(count * (mass.lowest, mass.highest)[k] for mass, count in zip(masses, rounds, strict=True))
-    if (extreme >= first) if k == 0 else (extreme < first + length):
-        return -math.inf
-    theta = masses[0].tilt.moments[k][0]
-    edge = (first - 1 if k == 0 else first + length) * masses[0].step
-    terms = [-theta * edge]
-    for mass, count in zip(masses, rounds, strict=True):
-        if not (0.0 < mass.moments[k] < math.inf):
-            return math.inf if mass.moments[k] > 0.0 else -math.inf
-        terms.append(count * (math.log(mass.moments[k]) + mass.tilt.moments[k][1]))
-    room = 1e-13 * math.fsum(map(abs, terms)) + 1e-15 * math.fsum(rounds) + 1e-9
-    return math.fsum(terms) + room
-
-
-def _log_infinite_mass(masses: list[TiltedMass], rounds: list[int]) -> float:
-    """log of a bound on the mass at +infinity of the composition: sum T w (1 + inflation + w)^T."""
-    terms, growth = [-math.inf], 0.0
-    for mass, count in zip(masses, rounds, strict=True):
-        if mass.log_infinite_mass > -math.inf:
-            terms.append(math.log(count) + mass.log_infinite_mass)
-        growth += count * (mass.inflation + math.exp(min(mass.log_infinite_mass, 0.0)))
-    return float(np.logaddexp.reduce(terms)) + growth * 1.01 + 1e-9

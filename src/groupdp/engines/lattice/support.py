@@ -14,7 +14,7 @@ import numpy as np
 
 from groupdp.engines.lattice.loss import BranchLoss, LossValues
 from groupdp.errors import LimitExceeded
-from groupdp.floats import UNIT, FloatArray, log_sum_exp
+from groupdp.floats import UNIT, FloatArray, bisected
 
 #: Most separate intervals: components that many standard deviations apart, each with its own mass.
 LARGEST_INTERVALS = 5_000
@@ -29,34 +29,24 @@ class Support:
 
     intervals: tuple[tuple[float, float], ...]
     log_dead_mass: float
-    """log of an upper bound on P's mass outside, apart from the left of the first interval."""
-    log_left_mass: float
-    """log of an upper bound on P's mass to the left of the first interval."""
+    """log of an upper bound on P's mass outside."""
 
 
-def support_of(loss: BranchLoss, *, log_cut: float, log_left_cut: float, components: int = 0) -> Support | None:
-    """The intervals that leave out about e^log_cut, and about e^log_left_cut on the far left (L-4).
+def support_of(loss: BranchLoss, *, log_cut: float, components: int = 0) -> Support | None:
+    """The intervals that leave out about e^log_cut (L-4).
 
-    Both are shared among `components`, those of the branch or of all branches of its round. None if the whole branch
+    It is shared among `components`, those of the branch or of all branches of its round. None if the whole branch
     weighs less than its share.
     """
     centres = loss.right.shifts
     log_weights = loss.right.log_probabilities + loss.log_weight
     components = max(components, len(centres))
     log_cut -= math.log(components)
-    log_left_cut -= math.log(components)
     live = log_weights > log_cut
     if not np.any(live):
         return None
     radii = np.sqrt(2.0 * (log_weights[live] - log_cut)) * (1.0 + 1e-9)
-    heavy = log_weights > log_left_cut
-    left = -math.inf
-    if np.any(heavy):
-        left = float(np.min(centres[heavy] - np.sqrt(2.0 * (log_weights[heavy] - log_left_cut))))
-    left = max(left, float(np.min(centres[live] - radii)))
-    starts = np.maximum(centres[live] - radii, left)
-    ends = centres[live] + radii
-    starts, ends = starts[ends > left], ends[ends > left]
+    starts, ends = centres[live] - radii, centres[live] + radii
     order = np.argsort(starts, kind="stable")
     starts, ends = starts[order], np.maximum.accumulate(ends[order])
     first = np.concatenate(([True], starts[1:] > ends[:-1]))
@@ -66,13 +56,9 @@ def support_of(loss: BranchLoss, *, log_cut: float, log_left_cut: float, compone
             f"The mixture has {np.count_nonzero(first)} separate components; the lattice engine takes at most "
             f"{LARGEST_INTERVALS}."
         )
-    # A component's mass on the left: at most half of e^(-distance^2 / 2) on the far side of its centre, all before.
-    distance = np.maximum(centres - left, 0.0)
-    log_left = log_weights - 0.5 * distance * distance
     return Support(
         intervals=tuple(zip(starts[first].tolist(), ends[last].tolist(), strict=True)),
         log_dead_mass=log_cut + math.log(len(centres)) + 1e-6,
-        log_left_mass=log_sum_exp(log_left) + 1e-6,
     )
 
 
@@ -235,13 +221,13 @@ def window_of(
     unit = 1.0 / max(math.sqrt(variance), resolution)
     sides = []
     for sign, extreme in zip((-1.0, 1.0), extremes, strict=True):
-        low, high = -8.0, 6.0  # log10 of |theta| / unit
-        for _ in range(20):
-            middle = 0.5 * (low + high)
-            theta = sign * unit * 10.0**middle
+
+        def leaves_more(log10: float, sign: float = sign) -> bool:
+            theta = sign * unit * 10.0**log10
             shifted, position, _ = cumulant(rate + theta)
-            low, high = (middle, high) if shifted - k - theta * position > log_outside else (low, middle)
-        theta = sign * unit * 10.0**high
+            return bool(shifted - k - theta * position > log_outside)
+
+        theta = sign * unit * 10.0 ** bisected(leaves_more, -8.0, 6.0, 20)[1]
         position = (cumulant(rate + theta)[0] - k - log_outside) / theta
         sides.append((max(position, extreme) if sign < 0.0 else min(position, extreme), theta))
     left, right = min(sides[0][0], mean - resolution), max(sides[1][0], mean + resolution)
