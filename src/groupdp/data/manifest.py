@@ -6,7 +6,6 @@ the one described (by its SHA-256 digest) is refused. The format is in docs/data
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 from collections.abc import Mapping
@@ -228,5 +227,7 @@ def read_manifest(path: str | Path, *, name: str = "data") -> Manifest:
 
 
 def _sha256(file: Path) -> str:
+    import hashlib  # takes milliseconds to import, and few commands read a manifest
+
     with file.open("rb") as content:
         return hashlib.file_digest(content, "sha256").hexdigest()

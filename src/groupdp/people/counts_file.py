@@ -78,7 +78,9 @@ def _counts(name: str, parts: Iterable[Any], column: str | None, *, typed: bool 
 
 def _digits(path: str, column: str | None) -> tuple[str, Any] | None:
     """A CSV file of one column that has digits only, at the speed of reading; None for any other."""
-    body = Path(path).read_bytes().removeprefix(b"\xef\xbb\xbf").replace(b"\r\n", b"\n")
+    body = Path(path).read_bytes().removeprefix(b"\xef\xbb\xbf")
+    if b"\r" in body:
+        body = body.replace(b"\r\n", b"\n")
     header, _, rest = body.partition(b"\n")
     name = header.decode("utf-8").strip()
     if name.isdecimal():
@@ -88,11 +90,15 @@ def _digits(path: str, column: str | None) -> tuple[str, Any] | None:
     elif '"' in name or any(sign in name for sign in _DELIMITERS) or column not in (None, name):
         return None
     rest = rest.rstrip(b"\n")
-    if not rest or rest[:1] == b"\n" or b"\n\n" in rest or rest.translate(None, b"0123456789\n"):
+    if not rest or rest[:1] == b"\n" or rest.translate(None, b"0123456789\n"):
         return None
+    lines = 1 + np.count_nonzero(np.frombuffer(rest, dtype=np.uint8) == ord("\n"))
     values = np.fromstring(rest.decode("ascii"), dtype=np.int64, sep="\n")
-    # Numbers too long for 64 bits are there the largest; the slow reader says in which line a zero is.
-    return (name, values) if int(values.max()) < 10**18 and int(values.min()) >= 1 else None
+    # Of empty lines nothing is read. Numbers too long for 64 bits are there the largest; the slow reader says in which
+    # line a zero is.
+    if values.size != lines or not 1 <= int(values.min()) <= int(values.max()) < 10**18:
+        return None
+    return name, values
 
 
 def parse_counts(text: str, column: str | None = None) -> Counts:

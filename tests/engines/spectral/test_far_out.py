@@ -11,10 +11,11 @@ import random
 import numpy as np
 import pytest
 
-from groupdp import pairs
+from groupdp import DPSGD, PoissonSampling, pairs
 from groupdp.bounds import Bounds
-from groupdp.engines import spectral
+from groupdp.engines import lattice, spectral
 from groupdp.errors import LimitExceeded
+from groupdp.question import question_of
 from oracle.one_example import Declined, OneExample
 
 
@@ -100,3 +101,26 @@ def test_the_oracle_goes_on_where_losses_are_nearly_multiples_of_one_number():
     in 200 bits, the same with two thirds of the step in u."""
     found = OneExample(0.014967146339430294, 2.513094560404374, 17_919, "remove").log_delta(143.3791486503966)
     assert found == pytest.approx(-6257.13456626613946, rel=1e-13)
+
+
+@pytest.mark.thinned(3)
+@pytest.mark.parametrize(
+    ("rate", "noise", "steps", "group", "log_delta"),
+    [
+        (0.00542, 1.94, 92, 330, -230.2585),
+        (0.0504, 1.70, 4, 108, -204.2),
+        (0.0108, 3.64, 7, 233, -293.0),
+        (0.000295, 2.45, 2726, 116, -230.2585),
+        (0.00278, 0.877, 159, 383, -94.8),
+        (0.0132, 0.522, 2104, 73, -230.2585),
+    ],
+)
+def test_large_groups_have_narrow_answers_where_delta_is_far_below_a_cut_at_16_widths(
+    rate, noise, steps, group, log_delta
+):
+    """S-38: outcomes cut off 16 widths beyond the edge cost e^-112 a round, which is more than these deltas."""
+    run = DPSGD(PoissonSampling(rate=rate), noise_multiplier=noise, steps=steps)
+    composition = question_of(run, group_size=group, adjacency="remove").compositions[0][1]
+    found = spectral.epsilon(composition, log_delta=log_delta)
+    assert found.relative_width <= (1e-8 if found.upper < 1e4 else 2e-7)
+    assert found.intersects(lattice.epsilon(composition, log_delta=log_delta, tolerance=1e-3))

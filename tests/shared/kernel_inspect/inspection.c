@@ -121,6 +121,7 @@ static PyObject *look_at_tilted(view *at)
     at->whole[0].lost = at->d;
     tilted_round found = tilt_round(&at->space, &at->whole[0], at->a, at->b, at->c);
     decay bound = certify(&at->space, &found, 128, 1);
+    add_lines(&at->space, &found, &bound);
     double *levels = doubles(&at->space, at->count + 1);
     for (int i = 0; i < at->count; i++)
         levels[i] = log_decay(&bound, at->values[i]);

@@ -159,7 +159,7 @@ _LIMITS = {
     "truncation": "there are too few rounds, whose characteristic function decays too slowly",
     "rounding": "rounding errors of single weights may be 0.5 per cent",
     "width": "no bounds narrower than 1e-6 were found",
-    "rare losses": "the closed forms for rare, large losses reach up to epsilon 600",
+    "rare losses": "the closed forms for rare, large losses reach up to epsilon 100 000",
     "answered": "a closed form answers at this epsilon, and has no contour for others",
     "contradiction": "an answer must have its lower side at or below its upper one",
 }

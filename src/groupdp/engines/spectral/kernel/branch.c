@@ -294,7 +294,9 @@ quadrature plan(workspace *space, const branch *of, double lowest, double highes
 {
     quadrature grid = {.of = of};
     double first, count = lay_out(space, &grid, lowest, highest, frequency, log_tolerance, with_identity, 0, &first);
-    if (frequency > 0.0 && count > LINE_ABOVE && !space->plain && !space->far) {
+    /* Where a cut decides on the step, it does so off the axis as well. */
+    int by_cut = of->thin.is_cut && grid.step > 0.5 * LINE_SHARE * margin_of(&of->thin);
+    if (frequency > 0.0 && count > LINE_ABOVE && !by_cut && !space->plain && !space->far) {
         quadrature other = {.of = of};
         double start, fewer = lay_out(space, &other, lowest, highest, frequency, log_tolerance, with_identity, 1, &start);
         if (fewer < LINE_SHARE * count) {

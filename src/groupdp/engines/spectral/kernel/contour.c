@@ -67,16 +67,6 @@ static double choose_period(workspace *space, const saddle *at, double deviation
     return period;
 }
 
-static double interpolated_variance(const scan *found, double tilt)
-{
-    int i = 1;
-    while (i < found->size - 1 && found->tilt[i] < tilt)
-        i++;
-    double share = (tilt - found->tilt[i - 1]) / (found->tilt[i] - found->tilt[i - 1]);
-    share = smaller(larger(share, 0.0), 1.0);
-    return (1.0 - share) * found->variance[i - 1] + share * found->variance[i];
-}
-
 /* Where losses that are not small would have decayed, if they were Gaussian with the largest shift; only a beginning. */
 static double first_reach(const prepared *problem, double log_planned)
 {
@@ -117,41 +107,6 @@ contour build_beside(workspace *space, const prepared *problem, saddle *at, doub
     sampled_term term = {.at = at, .times = times};
     build_terms(space, problem, &term, 1, log_planned, small);
     return term.path;
-}
-
-/* K(c) and the centre of a term, with their errors, and how far its contour has to reach. */
-static void place_term(workspace *space, const prepared *problem, const tilted_round *tilted, const decay *decays,
-                       double log_planned, sampled_term *term)
-{
-    contour *path = &term->path;
-    double scale = 0.0, lost = 0.0, centre_lost = 0.0, rounding = 0.0;
-    decay *own = allocate(space, problem->rounds * sizeof(decay));
-    int rounds = 0;
-    *path = (contour){.tilt = term->at->tilt, .log_rest = -INFINITY};
-    for (int i = 0; i < problem->rounds; i++) {
-        double count = term->times[i];
-        if (!(count > 0.0))
-            continue;
-        own[rounds] = decays[i];
-        own[rounds++].count = count;
-        add_compensated(&scale, &lost, count * tilted[i].log_moment);
-        path->log_scale_error += 1.01 * count * tilted[i].log_moment_error;
-        rounding += U * fabs(count * tilted[i].log_moment);
-        /* To 2 U of its size: an error of the centre moves epsilon, and 4 U is what is charged for it. */
-        add_compensated(&path->centre, &centre_lost, count * tilted[i].centre);
-        path->centre_size += count * fabs(tilted[i].centre);
-    }
-    path->log_scale = scale + lost;
-    path->centre += centre_lost;
-    /* Each product's rounding, and that of their sum. */
-    path->log_scale_error += 4.0 * U * fabs(path->log_scale) + rounding;
-    path->centre_size *= 1.0 + rounds * U;
-    /* The trapezoid sum is of this size, relative to e^{K(c) - c eps}. */
-    double size = term->at->log_delta - (path->log_scale - path->tilt * term->at->epsilon);
-    double deviation = sqrt(interpolated_variance(&term->at->found, path->tilt));
-    term->decays = own;
-    term->rounds = rounds;
-    term->reach = choose_truncation(own, rounds, sqrt(-2.0 * log_planned) / deviation, size + log_planned);
 }
 
 /* The period of a term; tilts are added where its tail is heavy. */
@@ -213,6 +168,7 @@ void build_terms(workspace *space, const prepared *problem, sampled_term *term, 
         planned / 2.0 * period / (2.0 * PI) * term[0].at->by.grids[0][0].table.nodes > BRIEF_WORK)
         decline(space, STEPS); /* even a reach half of what is expected, with the nodes of a scan, is not brief */
     double step = shortened(2.0 * PI / period), log_tolerance = log_planned - 3.0 - log(total_rounds);
+    planned = larger(planned, 2.0 * step);
     tilted_round *tilted = allocate(space, rounds * sizeof(tilted_round));
     decay *decays = allocate(space, rounds * sizeof(decay));
     for (int tries = 0;; tries++) {
@@ -222,11 +178,7 @@ void build_terms(workspace *space, const prepared *problem, sampled_term *term, 
             begin(space, DECAY);
             decays[i] = small == NULL ? certify(space, &tilted[i], RECTANGLES, 1) : beside(space, &tilted[i], small[i]);
         }
-        reach = 0.0;
-        for (int t = 0; t < terms; t++) {
-            place_term(space, problem, tilted, decays, log_planned, &term[t]);
-            reach = larger(reach, term[t].reach);
-        }
+        reach = reach_of_terms(space, problem, tilted, decays, log_planned, term, terms);
         if (reach <= planned)
             break;
         if (tries == 3)
@@ -240,7 +192,7 @@ void build_terms(workspace *space, const prepared *problem, sampled_term *term, 
     contour longest = {.tilt = tilt, .step = step};
     for (int t = 0; t < terms; t++) {
         /* The quadratures are certified up to the planned frequency: the contour may end earlier than wanted, not later. */
-        double steps = smaller(ceil(term[t].reach / step), floor(planned / step));
+        double steps = smaller(larger(ceil(term[t].reach / step), 2.0), floor(planned / step));
         if (!(steps >= 2.0 && steps <= LARGEST_CONTOUR))
             decline(space, STEPS);
         term[t].path.samples = (int)steps + 1;

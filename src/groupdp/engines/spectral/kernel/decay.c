@@ -140,25 +140,33 @@ decay certify(workspace *space, const tilted_round *tilted, int rectangles, int 
     double *share = doubles(space, tilted->branches + 1);
     bound.branches = tilted->branches;
     bound.branch_share = share;
-    bound.line = allocate(space, ((size_t)tilted->branches * LINES + 1) * sizeof(decay_line));
-    for (int b = 0; b < tilted->branches; b++) {
-        const tilted_branch *part = &tilted->branch[b];
-        bound.on_grids += share[b] = part->share;
-        double strip = smaller(WIDEST_LINE / sqrt(stiffness_of(part->grid.of)),
-                               smaller(widest_strip(&part->grid.of->right), widest_strip(&part->grid.of->left)));
-        for (int i = 0; i < LINES; i++, strip *= 0.6) {
-            bound.line[b * LINES + i] = (decay_line){.entries = 0};
-            /* Where the span does not say so, the sides need not turn the same way everywhere. */
-            int turns = largest_turn(&part->grid.of->right, strip) == 0.0 && largest_turn(&part->grid.of->left, strip) == 0.0;
-            if (part->grid.cells.size > 0 && turns)
-                bound.line[b * LINES + i] = line_decay(space, part, tilted->tilt, strip);
-        }
-    }
+    for (int b = 0; b < tilted->branches; b++)
+        bound.on_grids += share[b] = tilted->branch[b].share;
     for (int b = 0; b < law->gaussians; b++)
         bound.log_share[b] = log(tilted->omega[b] * (1.0 + tilted->gaussian_error[b])) + 1e-12;
     if (law->gaussians == 1 && tilted->branches == 0)
         bound.log_share[0] = 0.0;
     return bound;
+}
+
+/* The same by lines off the real axis as well, where few rounds, or rare losses, decay too slowly by rectangles (S-40). */
+void add_lines(workspace *space, const tilted_round *tilted, decay *bound)
+{
+    int branches = bound->branches;
+    const tilted_branch *first = tilted->branch + (tilted->branches - branches);
+    bound->line = allocate(space, ((size_t)branches * LINES + 1) * sizeof(decay_line));
+    for (int b = 0; b < branches; b++) {
+        const tilted_branch *part = first + b;
+        double strip = smaller(WIDEST_LINE / sqrt(stiffness_of(part->grid.of)),
+                               smaller(widest_strip(&part->grid.of->right), widest_strip(&part->grid.of->left)));
+        for (int i = 0; i < LINES; i++, strip *= 0.6) {
+            bound->line[b * LINES + i] = (decay_line){.entries = 0};
+            /* Where the span does not say so, the sides need not turn the same way everywhere. */
+            int turns = largest_turn(&part->grid.of->right, strip) == 0.0 && largest_turn(&part->grid.of->left, strip) == 0.0;
+            if (part->grid.cells.size > 0 && turns)
+                bound->line[b * LINES + i] = line_decay(space, part, tilted->tilt, strip);
+        }
+    }
 }
 
 /* 1 - env(x), rounded down by at most 1e-9 of itself. */
@@ -218,7 +226,7 @@ double log_decay(const decay *bound, double frequency)
     }
     if (bound->on_grids > 0.0) {
         double left = larger(bound->on_grids - captured * SHORT_OF, 1e-15), log_left = log(left);
-        if (bound->branches > 0)
+        if (bound->line != NULL)
             log_left = smaller(log_left, log_by_lines(bound, frequency));
         rest = rest == -INFINITY ? log_left : log_add(rest, log_left);
         rest += 1e-14;

@@ -23,7 +23,7 @@
  * a narrow edge makes for a long contour, a wide one for middling losses on very different scales. */
 #define WHILE_IT_GROWS 0.03
 #define FARTHEST 1e4
-#define LARGEST_EPSILON 1e4
+#define LARGEST_EPSILON 1e5
 /* A loss below this part of epsilon is small beside it. */
 #define BESIDE 0.05
 #define MOST_CONVERTED 64
@@ -125,7 +125,7 @@ static void discard_beyond(workspace *space, branch *of, double loss, double log
     thin.log_zeta = log_beyond_edge(&of->left, &thin, -1.0, &thin.relative_error);
     thin.log_discarded = larger(thin.log_eta, thin.log_zeta) + 1e-6;
     thin.is_cut = !space->plain;
-    thin.cut = thin.edge + BEYOND_THE_EDGE * width;
+    thin.cut = thin.edge + part->beyond * width;
     /* The difference may be far smaller than what is subtracted: its rounding is that of the two. */
     part->farthest = smaller(part->farthest, psi_below - unlikely - 4.0 * U * (fabs(psi_below) + unlikely));
     /* Branches left out make the other rounds' curve at most 1 + 2e-10 times smaller than without this round. */
@@ -215,6 +215,13 @@ double delta_of_large_losses(workspace *space, int rounds, const round_law *whol
     return total;
 }
 
+/* About -d log delta / d epsilon of them. */
+double rate_of_large_losses(workspace *space, int rounds, const round_law *whole, double epsilon)
+{
+    double before = delta_of_large_losses(space, rounds, whole, 0.98 * epsilon);
+    return 50.0 * log(before / delta_of_large_losses(space, rounds, whole, epsilon)) / epsilon;
+}
+
 /* About the epsilon at which they have this delta: where to begin. */
 double epsilon_of_large_losses(workspace *space, int rounds, const round_law *whole, double log_delta, double ceiling)
 {
@@ -271,6 +278,8 @@ prepared prepare_near(workspace *space, int rounds, const round_law *whole, doub
     part->log_p = part->log_q = -INFINITY;
     for (int j = 0; j < rounds; j++)
         total += result.round[j].count;
+    /* A width before the cut outcomes are kept with at most e^{-(beyond - 1)^2 / 2}. */
+    part->beyond = larger(BEYOND_THE_EDGE, 1.0 + sqrt(2.0 * larger(log(total) - log_delta - LOG_STRAY, 0.0)));
     double log_rarity = log(total) + epsilon - log_delta - LOG_STRAY, loss = epsilon + unlikely + ahead * larger(epsilon, unlikely);
     double tilt = smaller(0.6 * -log_delta / epsilon, sqrt(-2.0 * log_delta) / result.deviation);
     for (int j = 0; j < rounds; j++) {

@@ -3,7 +3,7 @@
 #include "spectral.h"
 
 /* An estimate of the reach beyond so many times that of a Gaussian is not trusted. */
-#define TRUSTED 20.0
+#define TRUSTED 60.0
 
 /* `level` and log of prod D_r^{T_r}, D_r a bound on |phi_r| beyond the frequency; of prod (p_r + D_r)^{T_r} - prod p_r^{T_r}
  * where small losses have the shares p_r, and D_r is about all others (S-50). */
@@ -79,6 +79,7 @@ double expected_reach(workspace *space, const saddle *at, double reach, double l
 {
     const prepared *problem = at->by.problem;
     decay *decays = allocate(space, problem->rounds * sizeof(decay));
+    tilted_round *all_of = allocate(space, problem->rounds * sizeof(tilted_round));
     double log_scale = 0.0, c = at->tilt, half = 0.5 * c * (c + 1.0);
     for (int i = 0; i < problem->rounds; i++) {
         const round_law *law = &problem->round[i];
@@ -86,6 +87,7 @@ double expected_reach(workspace *space, const saddle *at, double reach, double l
         if (law->allocated != NULL) {
             log_scale += law->count * rough_allocations(space, &at->by.allocated[i], &rough);
             decays[i] = certify(space, &rough, 64, 0);
+            all_of[i] = rough;
             continue;
         }
         rough.branch = allocate(space, (law->branches + 1) * sizeof(tilted_branch));
@@ -125,10 +127,80 @@ double expected_reach(workspace *space, const saddle *at, double reach, double l
             rough.omega[b] /= all;
         log_scale += law->count * (top + log(all));
         decays[i] = certify(space, &rough, 64, 0);
+        all_of[i] = rough;
     }
     double goal = at->log_delta - (log_scale - at->tilt * at->epsilon) + log_planned;
     double found = choose_truncation(decays, problem->rounds, reach, goal);
+    if ((space->few || found > LINES_BEYOND * reach) && !problem->allocates) {
+        for (int i = 0; i < problem->rounds; i++)
+            add_lines(space, &all_of[i], &decays[i]);
+        found = choose_truncation(decays, problem->rounds, reach, goal);
+    }
     if (found > TRUSTED * reach && !problem->allocates) /* too coarse a grid to tell, with few rounds */
         return 3.5 * reach;
     return problem->allocates ? 1.02 * found : larger(1.15 * found, 1.2 * reach);
+}
+
+/* K'' between the tilts of a scan. */
+double interpolated_variance(const scan *found, double tilt)
+{
+    int i = 1;
+    while (i < found->size - 1 && found->tilt[i] < tilt)
+        i++;
+    double share = (tilt - found->tilt[i - 1]) / (found->tilt[i] - found->tilt[i - 1]);
+    share = smaller(larger(share, 0.0), 1.0);
+    return (1.0 - share) * found->variance[i - 1] + share * found->variance[i];
+}
+
+/* K(c) and the centre of a term, with their errors, and how far its contour has to reach. */
+static void place_term(workspace *space, const prepared *problem, const tilted_round *tilted, const decay *decays,
+                       double log_planned, sampled_term *term)
+{
+    contour *path = &term->path;
+    double scale = 0.0, lost = 0.0, centre_lost = 0.0, rounding = 0.0;
+    decay *own = allocate(space, problem->rounds * sizeof(decay));
+    int rounds = 0;
+    *path = (contour){.tilt = term->at->tilt, .log_rest = -INFINITY};
+    for (int i = 0; i < problem->rounds; i++) {
+        double count = term->times[i];
+        if (!(count > 0.0))
+            continue;
+        own[rounds] = decays[i];
+        own[rounds++].count = count;
+        add_compensated(&scale, &lost, count * tilted[i].log_moment);
+        path->log_scale_error += 1.01 * count * tilted[i].log_moment_error;
+        rounding += U * fabs(count * tilted[i].log_moment);
+        /* To 2 U of its size: an error of the centre moves epsilon, and 4 U is what is charged for it. */
+        add_compensated(&path->centre, &centre_lost, count * tilted[i].centre);
+        path->centre_size += count * fabs(tilted[i].centre);
+    }
+    path->log_scale = scale + lost;
+    path->centre += centre_lost;
+    /* Each product's rounding, and that of their sum. */
+    path->log_scale_error += 4.0 * U * fabs(path->log_scale) + rounding;
+    path->centre_size *= 1.0 + rounds * U;
+    /* The trapezoid sum is of this size, relative to e^{K(c) - c eps}. */
+    double size = term->at->log_delta - (path->log_scale - path->tilt * term->at->epsilon);
+    double deviation = sqrt(interpolated_variance(&term->at->found, path->tilt));
+    term->decays = own;
+    term->rounds = rounds;
+    term->reach = choose_truncation(own, rounds, sqrt(-2.0 * log_planned) / deviation, size + log_planned);
+}
+
+/* How far the longest contour of the terms has to reach. */
+double reach_of_terms(workspace *space, const prepared *problem, const tilted_round *tilted, decay *decays,
+                      double log_planned, sampled_term *term, int terms)
+{
+    double deviation = sqrt(interpolated_variance(&term[0].at->found, term[0].at->tilt));
+    for (int lines = space->few;; lines = 1) {
+        double reach = 0.0;
+        for (int i = 0; lines && i < problem->rounds; i++)
+            add_lines(space, &tilted[i], &decays[i]);
+        for (int t = 0; t < terms; t++) {
+            place_term(space, problem, tilted, decays, log_planned, &term[t]);
+            reach = larger(reach, term[t].reach);
+        }
+        if (lines || !(reach > LINES_BEYOND * sqrt(-2.0 * log_planned) / deviation))
+            return reach;
+    }
 }

@@ -10,6 +10,9 @@
 #define CLOSE 0.5
 /* Coarse contours that may miss the root by more than the closed forms of large losses allow. */
 #define PATIENCE 6
+/* A step of Newton's method that is this part of epsilon ends within about 1.5 times its square of the root: the closed
+ * forms allow that. No effect on validity. */
+#define SHORT_STEP 0.06
 /* Beside the deviation of the loss, an epsilon below this is next to 0. */
 #define NEXT_TO_ZERO 1e-9
 /* A contour planned for an epsilon this close to the root, relatively, is at the root. */
@@ -197,9 +200,9 @@ int epsilon_next_to_zero(workspace *space, const prepared *problem, double targe
 /* Whether the tilted law is so much wider than the loss that it must be about something else: rare, large losses. */
 int heavy_tailed(const prepared *problem, const saddle *at) { return at->deviation > HEAVY * problem->deviation; }
 
-/* The composition prepared for an epsilon, and its contour there. */
+/* The composition prepared for an epsilon, and its contour there; at a tilt near the last one's, if there was one. */
 static contour contour_near(workspace *space, int rounds, const round_law *whole, double log_delta, double epsilon,
-                            double ahead, enum way way, double log_planned, prepared *problem)
+                            double ahead, enum way way, double log_planned, prepared *problem, near_tilt *last)
 {
     *problem = way == WHOLE ? prepare(space, rounds, whole, log_delta)
                             : prepare_near(space, rounds, whole, log_delta, epsilon, ahead,
@@ -208,8 +211,9 @@ static contour contour_near(workspace *space, int rounds, const round_law *whole
         decline(space, RARE_LOSSES);
     if (way == SPLIT)
         return build_split(space, problem, epsilon, log_delta, log_planned);
-    saddle at = saddle_for_epsilon(space, problem, epsilon);
+    saddle at = saddle_nearby(space, problem, epsilon, *last);
     at.log_delta = log_delta;
+    *last = (near_tilt){at.tilt, at.deviation};
     return build(space, problem, &at, log_planned);
 }
 
@@ -218,19 +222,21 @@ answer search_epsilon(workspace *space, int rounds, const round_law *whole, doub
                       double ceiling, enum way way, int at_least, near_root *nearly)
 {
     prepared problem = {.rounds = 0};
+    near_tilt last = {.tilt = 0.0};
     double low = 0.0, high = ceiling, x = start > low && start < high ? start : 0.5 * (low + high);
     bookmark place = mark(space);
     if (nearly->epsilon > 0.0) {
         x = nearly->epsilon;
     } else if (way != WHOLE) {
-        double alone = epsilon_of_large_losses(space, rounds, whole, target, smaller(ceiling, 1e4));
+        double alone = epsilon_of_large_losses(space, rounds, whole, target, smaller(ceiling, 1e5));
         if (alone > 1.001 * low && alone < 0.999 * high) /* and what many small losses have, if the start is about those */
             x = at_least ? larger(alone, smaller(start, high)) : alone;
+        last.tilt = rate_of_large_losses(space, rounds, whole, x); /* as it is along saddles */
     }
     for (int i = 0; i < 40 && !(nearly->epsilon > 0.0); i++) {
         rewind_to(space, place);
         contour path = contour_near(space, rounds, whole, target, x, AHEAD, way, way == SPLIT ? LOG_GUIDE : LOG_COARSE,
-                                    &problem);
+                                    &problem, &last);
         double value, slope, lower, upper;
         uncorrected(&problem, &path, x, &value, &slope);
         if (way == SPLIT)
@@ -240,9 +246,10 @@ answer search_epsilon(workspace *space, int rounds, const round_law *whole, doub
         int sound = isfinite(value) && slope < 0.0;
         double next = sound ? x + (target - value) / slope : 0.5 * (low + high);
         /* Next to delta = 1 a logarithm says little: then relative to the target. */
-        if (sound && fabs(value - target) < CLOSE * smaller(1.0, -target) &&
-            (way == WHOLE || i >= PATIENCE ||
-             (next - x <= 0.5 * (problem.discarded.farthest - x) && x - next <= 0.5 * AHEAD * x))) {
+        double away = fabs(value - target), part = fabs(next - x) / x;
+        if (way != WHOLE && i < PATIENCE) /* with large losses: how far away the step will end */
+            away = part <= SHORT_STEP ? 1.5 * part * away : INFINITY;
+        if (sound && away < CLOSE * smaller(1.0, -target)) {
             x = smaller(larger(next, low), high);
             /* Two steps of Newton's method from here are all that the fine contour needs. */
             if (way != WHOLE)
@@ -264,7 +271,7 @@ answer search_epsilon(workspace *space, int rounds, const round_law *whole, doub
     }
     if (way == NEAR && space->brief && nearly->epsilon > 0.0) { /* where the closed forms themselves are wide, others follow */
         double least, most;
-        bound_discarded(&problem.discarded, x, &least, &most);
+        bound_discarded(&problem.discarded, smaller(x, problem.discarded.farthest), &least, &most);
         if (exp(most - target) - exp(least - target) > WIDE_FORMS * NARROW * nearly->rate * x)
             decline(space, RARE_LOSSES);
     }
@@ -273,7 +280,7 @@ answer search_epsilon(workspace *space, int rounds, const round_law *whole, doub
         answer result = {.lower = 0.0};
         rewind_to(space, place);
         double fine = way != WHOLE ? near_enough(0.01, nearly->rate * x) : fine_for(space, &problem, 0.0);
-        contour path = contour_near(space, rounds, whole, target, x, AHEAD, way, fine, &problem);
+        contour path = contour_near(space, rounds, whole, target, x, AHEAD, way, fine, &problem, &last);
         enclose_root(space, &problem, &path, x, target, &result);
         int narrow = is_narrow(&problem, &result);
         if (result.upper - result.lower < best.upper - best.lower)
@@ -298,12 +305,13 @@ contour search_contour(workspace *space, int rounds, const round_law *whole, dou
                        prepared *problem)
 {
     double alone = delta_of_large_losses(space, rounds, whole, epsilon), expected = alone > 1e-300 ? log(alone) : -20.0;
+    near_tilt last = {.tilt = 0.0};
     expected = smaller(expected, -1.0);
     bookmark place = mark(space);
     for (int i = 0; i < 8; i++) {
         rewind_to(space, place);
         contour path = contour_near(space, rounds, whole, expected, epsilon, ahead, way,
-                                    way == SPLIT ? LOG_GUIDE : LOG_COARSE, problem);
+                                    way == SPLIT ? LOG_GUIDE : LOG_COARSE, problem, &last);
         double value, slope, lower, upper;
         uncorrected(problem, &path, epsilon, &value, &slope);
         if (way == SPLIT)
@@ -312,7 +320,7 @@ contour search_contour(workspace *space, int rounds, const round_law *whole, dou
             corrected(problem, &path, epsilon, &lower, &upper);
         if (isfinite(value) && isfinite(lower) && upper - lower < CLOSE && fabs(value - expected) < 8.0) {
             rewind_to(space, place);
-            return contour_near(space, rounds, whole, value, epsilon, ahead, way, LOG_NEAR, problem);
+            return contour_near(space, rounds, whole, value, epsilon, ahead, way, LOG_NEAR, problem, &last);
         }
         expected = isfinite(value) ? value : expected - 15.0;
     }

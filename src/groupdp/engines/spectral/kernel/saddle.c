@@ -12,6 +12,7 @@
 
 /* Tilts around the saddle, as multiples of it, for the Chernoff bounds. */
 static const double AROUND[] = {0.4, 0.6, 0.8, 1.15, 1.3, 1.5, 2.0, 3.0};
+#define FARTHEST_AROUND 3.2
 
 /* The same where the deviation of the loss is many times the inverse of the tilt, in units of the inverse deviation. */
 static const double DEVIATIONS[] = {4.0, 6.0, 9.0, 12.0};
@@ -55,25 +56,30 @@ typedef struct {
     double value;
 } wanted;
 
-/* Positive below the tilt that is asked for, negative above; `close` if it is near enough. */
-static double excess_at(const scan *found, int i, wanted what, int *close)
+/* Positive below the tilt that is asked for, negative above; `close` if it is near enough. `newton` becomes the next tilt of
+ * Newton's method: d epsilon / d c is the curvature, and d log delta / d c about -c times that. Above, where both grow like
+ * exponentials, it is about the logarithm of the excess. */
+static double excess_at(const scan *found, int i, wanted what, int *close, double *newton)
 {
     approximation there = approximate(found, i);
     double excess = what.by_epsilon ? what.value - there.epsilon : there.log_delta - what.value;
     *close = what.by_epsilon ? excess * excess < 0.1 * there.curvature : fabs(excess) < 0.3;
+    double way = excess < 0.0 ? -log1p(-excess) * (1.0 - excess) : excess;
+    *newton = found->tilt[i] + way / (there.curvature * (what.by_epsilon ? 1.0 : found->tilt[i]));
     return excess;
 }
 
 /* The tilt asked for, up to `largest`; positive, or 0 if the scan would have to reach further, or negative if it would
- * have to begin lower. Along increasing tilts epsilon rises and log delta falls, so it is bracketed and found by the
- * secant with bisection, in log c. */
+ * have to begin lower. Along increasing tilts epsilon rises and log delta falls, so it is bracketed and found by
+ * Newton's method, by the secant and by bisection, in log c. */
 static int find_tilt(workspace *space, saddle *at, wanted what, double expected)
 {
     scan *found = &at->found;
     double low = at->by.largest * SMALLEST_SHARE, high = at->by.largest;
     double tilt = smaller(larger(expected, 2.0 * low), 0.5 * high), low_excess = 0.0, high_excess = 0.0;
+    double newton;
     for (int i = 0, close = 0; i < found->size && high_excess == 0.0 && !close; i++) { /* what is known already */
-        double excess = excess_at(found, i, what, &close);
+        double excess = excess_at(found, i, what, &close, &newton);
         *(excess > 0.0 ? &low : &high) = tilt = found->tilt[i];
         *(excess > 0.0 ? &low_excess : &high_excess) = excess;
         if (!close && low_excess > 0.0 && high_excess < 0.0)
@@ -81,7 +87,7 @@ static int find_tilt(workspace *space, saddle *at, wanted what, double expected)
     }
     for (int tries = 0;; tries++) {
         int i = add_tilt(space, &at->by, found, tilt), close;
-        double excess = excess_at(found, i, what, &close);
+        double excess = excess_at(found, i, what, &close, &newton);
         if (isnan(excess) || tries == MOST_TRIES)
             decline(space, ALIASES);
         if (!close && excess < 0.0 && tilt == at->by.largest * SMALLEST_SHARE && !at->by.lowered)
@@ -114,9 +120,11 @@ static int find_tilt(workspace *space, saddle *at, wanted what, double expected)
             high_excess = excess;
         }
         double share = 0.5;
-        if (low_excess > 0.0 && high_excess < 0.0 && tries % 3 != 2)
-            share = smaller(larger(low_excess / (low_excess - high_excess), 0.05), 0.95);
-        if (low_excess > 0.0 && high_excess == 0.0)
+        if (low_excess > 0.0 && high_excess < 0.0 && tries % 4 != 3)
+            share = smaller(larger(asinh(low_excess) / (asinh(low_excess) - asinh(high_excess)), 0.05), 0.95);
+        if (tries % 4 != 3 && newton > larger(low, tilt / 3.0) && newton < smaller(high, 3.0 * tilt))
+            tilt = newton;
+        else if (low_excess > 0.0 && high_excess == 0.0)
             tilt = smaller(3.0 * low, at->by.largest); /* no tilt above it yet: reach out */
         else if (low_excess == 0.0)
             tilt = larger(high / 3.0, at->by.largest * SMALLEST_SHARE);
@@ -259,6 +267,19 @@ saddle saddle_for_epsilon(workspace *space, const prepared *problem, double epsi
     if (problem->allocates)
         return saddle_of_allocations(space, problem, what, 1.5 * distance + 10.0 / deviation);
     saddle at = find_saddle(space, problem, what, 2.0 * distance + 24.0 / deviation, distance + 1.0 / deviation);
+    extend_around(space, &at);
+    return at;
+}
+
+/* The same where the tilt may be nearly known: tilts are scanned no further than the Chernoff bounds around it need. */
+saddle saddle_nearby(workspace *space, const prepared *problem, double epsilon, near_tilt expected)
+{
+    if (problem->allocates || !(expected.tilt > 0.0 && expected.tilt < INFINITY))
+        return saddle_for_epsilon(space, problem, epsilon);
+    wanted what = {.by_epsilon = 1, .value = epsilon};
+    double deviation = expected.deviation > 0.0 ? expected.deviation : problem->deviation;
+    double largest = larger(FARTHEST_AROUND * expected.tilt, expected.tilt + 24.0 / deviation);
+    saddle at = find_saddle(space, problem, what, largest, expected.tilt);
     extend_around(space, &at);
     return at;
 }

@@ -179,6 +179,7 @@ typedef struct round_law {
 typedef struct {
     int exact;
     double log_p, p_error, log_q, q_error, log_remainder, farthest; /* errors are relative */
+    double beyond; /* where outcomes are cut off, in widths beyond the edge */
 } discarded_part;
 
 typedef struct {
@@ -216,9 +217,11 @@ double largest_loss_of(const round_law *law);
 double reaching(workspace *space, const branch *of, double loss);
 double psi_of(const branch *of, double u, double *slope, double *error);
 double log_beyond_edge(const side *law, const thinning *thin, double sign, double *relative);
-/* Outcomes so many widths beyond the edge, kept with a probability below e^-131, are cut off (S-38). */
+/* Outcomes so many widths beyond the edge, kept with a probability below e^-131, are cut off (S-38); where delta is so
+ * small that this would count, they are cut off farther away. */
 #define BEYOND_THE_EDGE 16.0
 double delta_of_large_losses(workspace *space, int rounds, const round_law *whole, double epsilon);
+double rate_of_large_losses(workspace *space, int rounds, const round_law *whole, double epsilon);
 double epsilon_of_large_losses(workspace *space, int rounds, const round_law *whole, double log_delta, double ceiling);
 prepared trim(workspace *space, int rounds, const round_law *whole, double log_delta);
 prepared trim_uncut(workspace *space, int rounds, const round_law *whole, double log_delta);
@@ -560,7 +563,7 @@ typedef struct {
     double small; /* the share of small losses, which it is not about (S-50); 0 otherwise */
     int branches;
     const double *branch_share; /* upper bounds */
-    decay_line *line;           /* LINES of each branch, without entries where there are none */
+    decay_line *line;           /* LINES of each branch, without entries where there are none; or NULL */
     const allocation_law *allocated; /* then the products decay as their factors do, if those are given */
     const tilted_factor *factor;
 } decay;
@@ -568,8 +571,13 @@ typedef struct {
 decay_line line_decay(workspace *space, const tilted_branch *part, double c, double strip);
 void minorant(workspace *space, const tilted_branch *part, double c, int caution, double *width, double *height);
 decay certify(workspace *space, const tilted_round *tilted, int rectangles, int caution);
+void add_lines(workspace *space, const tilted_round *tilted, decay *bound);
 double log_decay(const decay *bound, double frequency);
 double log_decay_of_all(const decay *decays, int rounds, double frequency, double level);
+
+/* Lines are added where the rectangles have a contour reach so many times farther than a Gaussian's; no effect on
+ * validity. */
+#define LINES_BEYOND 40.0
 
 /* The smallest tilt considered, as a share of the largest, and how many there may be. */
 #define SMALLEST_SHARE 3e-5
@@ -632,9 +640,15 @@ int add_tilt(workspace *space, const scanner *by, scan *found, double tilt);
 saddle saddle_for_delta(workspace *space, const prepared *problem, double log_delta);
 saddle saddle_alone_for_delta(workspace *space, const prepared *problem, double log_delta);
 saddle saddle_for_epsilon(workspace *space, const prepared *problem, double epsilon);
+/* Where the tilt wanted should be, and the deviation of the tilted loss; 0 where they are unknown; only guides. */
+typedef struct {
+    double tilt, deviation;
+} near_tilt;
+saddle saddle_nearby(workspace *space, const prepared *problem, double epsilon, near_tilt expected);
 saddle saddle_far_out(workspace *space, const prepared *problem, double epsilon);
 void extend(workspace *space, saddle *at, const double *multiples, int count);
 void extend_around(workspace *space, saddle *at);
+double interpolated_variance(const scan *found, double tilt);
 double epsilon_ceiling(const scan *found, double log_delta);
 scan scan_at(workspace *space, const prepared *problem, const double *tilts, int count);
 
@@ -672,6 +686,8 @@ void sample_nodes(workspace *space, const tilted_round *tilted, const contour *p
 void finish_samples(workspace *space, contour *path, const double *log_error_of, const double *log_largest);
 double choose_truncation(const decay *decays, int rounds, double reach, double goal);
 double expected_reach(workspace *space, const saddle *at, double reach, double log_planned);
+double reach_of_terms(workspace *space, const prepared *problem, const tilted_round *tilted, decay *decays,
+                      double log_planned, sampled_term *term, int terms);
 contour build(workspace *space, const prepared *problem, saddle *at, double log_planned);
 contour build_remainder(workspace *space, const prepared *problem, saddle *at, double log_planned);
 /* A contour of what its rounds leave beside their small losses, the first `small` branches of each (S-50); all if that is

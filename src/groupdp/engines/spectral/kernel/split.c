@@ -70,7 +70,7 @@ static int part_kind(workspace *space, const round_law *law, double loss, double
             continue;
         }
         thinning *thin = &small->thin;
-        double width = thin->width, edge = reaching(space, small, loss) - before * width;
+        double width = thin->width, beyond = (thin->cut - thin->edge) / width, edge = reaching(space, small, loss) - before * width;
         if (!(edge < thin->edge - APART * width))
             return 0;
         branch *middling = &result->middling.branch[result->middling.branches++];
@@ -80,7 +80,7 @@ static int part_kind(workspace *space, const round_law *law, double loss, double
         middling->thin.exact = 0;
         weight += middling->weight;
         thin->edge = edge;
-        thin->cut = edge + BEYOND_THE_EDGE * width;
+        thin->cut = edge + beyond * width;
         thin->relative_error = 0.0;
         thin->log_eta = log_beyond_edge(&small->right, thin, 1.0, &thin->relative_error);
         thin->log_zeta = log_beyond_edge(&small->left, thin, -1.0, &thin->relative_error);
@@ -315,7 +315,7 @@ static double choose_share(workspace *space, const prepared *problem, double eps
         factorial = m * (log(m) - 1.0);
         double number = log_number_above(space, problem, epsilon / m);
         if (1.03 * rounds <= m) {
-            *before = BEYOND_THE_EDGE;
+            *before = problem->discarded.beyond;
             return NEARLY / (1.02 * rounds);
         }
         if (number > -0.7)

@@ -35,7 +35,8 @@ static double log_density_on(const branch *of, double a, double b)
 /* The next edge after `at`: as far as the thinning is wide next to its edges, where chi changes, and CELL elsewhere. */
 static double next_edge(const thinning *thin, double at, double high)
 {
-    double width = thin->width, to = at + CELL, inside = INSIDE * width, outside = (BEYOND_THE_EDGE + 2.0) * width;
+    double width = thin->width, to = at + CELL, inside = INSIDE * width;
+    double outside = larger(BEYOND_THE_EDGE * width, thin->is_cut ? thin->cut - thin->edge : 0.0) + 2.0 * width;
     double first[2] = {thin->edge - inside, thin->lower - outside}, last[2] = {thin->edge + outside, thin->lower + inside};
     for (int i = 0; i < (thin->has_lower ? 2 : 1); i++) {
         if (at >= first[i] && at < last[i])

@@ -7,6 +7,9 @@
 #define ENOUGH_ALLOCATED 1e-6
 /* An edge this narrow makes for tens of thousands of nodes: closed forms for large losses are tried first. */
 #define NARROW_EDGE 0.01
+/* A tilted law so many times wider than the loss makes for a contour that is too long, or whose rounding is too much for
+ * narrow bounds: closed forms for large losses are tried first. No effect on validity. */
+#define TOO_HEAVY 24.0
 /* Of the loss's deviation: the epsilon in place of 0. */
 #define INSTEAD_OF_ZERO 1e-3
 /* Below this log delta a short contour with everything kept is tried before closed forms for large losses. */
@@ -131,6 +134,8 @@ static void certify_directly(workspace *space, course *along)
         along->settled = 1;
     if (along->problem->allocates && acceptable(&found, has_many_products(along->problem) ? ENOUGH_ALLOCATED : SETTLED))
         along->settled = 1;
+    if (along->heavy && found.upper - found.lower <= SETTLED * found.upper) /* what a search would be content with */
+        along->settled = 1;
     keep_narrower(along, found);
 }
 
@@ -155,7 +160,7 @@ void epsilon_directly(workspace *space, course *along)
     along->scanned = 1;
     along->heavy = heavy_tailed(&problem, &at) || (at.exploded && !problem.cuts && problem.deviation < SMALL_DEVIATION);
     int heavy = along->heavy && at.epsilon > 0.0;
-    if (heavy && problem.allocates && !along->last)
+    if (heavy && !along->last && (problem.allocates || at.deviation > TOO_HEAVY * problem.deviation))
         return;
     along->problem = &problem;
     along->at = &at;
