@@ -14,10 +14,9 @@ from fractions import Fraction
 
 import numpy as np
 
-from groupdp.engines.lattice.compose import compose_tail
 from groupdp.engines.lattice.measures import Tail, Tilt, TiltedMass, sum_down, sum_up
 from groupdp.engines.lattice.other_parts import law_of_atoms
-from groupdp.engines.lattice.planning import transform_length
+from groupdp.engines.lattice.planning import compose_tail, transform_length
 from groupdp.engines.lattice.support import Window, window_of
 from groupdp.errors import LimitExceeded
 from groupdp.floats import ELEMENTARY, TINY, UNIT, FloatArray, log_sum_exp

@@ -5,13 +5,13 @@ transform, and read off; one round is closed form. It answers for compositions o
 Proofs: docs/internals/lattice.md, whose numbers (L-1, L-2, ...) the code cites. Shares no numerical code with the
 spectral engine. Here are its two answers, and what is known without computing.
 
-    refine           finer and finer lattices until the tolerance or a limit
+    refine           finer and finer lattices until the tolerance or a limit, by whole transforms or block by block
     planning         tilt and window; one lattice: every part's measures, composed and read off
     parts            rounds of pairs, and a branch's measure from above (connect the dots); merging: from below
     other_parts      envelopes, laws of atoms, the Laplace mechanism; allocation: allocations
       loss, support    a branch's loss and integrals with certified errors; where its mass is, the coordinate of a loss
       cells            lattice points, widths and edges of cells
-    compose          powers of transforms, and what lies outside of their window
+    compose          powers of transforms
     measures         measures on the lattice, and delta(epsilon) from a composed one
     one_round        one round in closed form, and single large losses; its terms are in round_terms
       envelope         the curve and the panels of fixed batches with members replaced
@@ -33,7 +33,7 @@ from groupdp.engines.lattice.one_round import (
     single_loss_log_delta,
 )
 from groupdp.engines.lattice.planning import LatticePlan, Saddle, Solution, prepare
-from groupdp.engines.lattice.refine import Task, expected_width, refine
+from groupdp.engines.lattice.refine import Task, expected_width, refine, refine_in_blocks
 from groupdp.errors import LimitExceeded
 from groupdp.floats import ELEMENTARY, log_complement
 from groupdp.losses import AtomsRound, LaplaceRound, compose_atoms
@@ -179,8 +179,11 @@ def epsilon(
 
 
 def _refined(task: Task, plan: LatticePlan, single_loss: Callable[[float], float]) -> Bounds:
-    """By finer and finer lattices; then by `single_loss`, a lower side that is told the upper one."""
+    """By whole transforms; then block by block where rounding errors are all that is left; then by `single_loss`, a
+    lower side that is told the upper one."""
     bounds = refine(task, plan)
+    if not bounds.provenance.tolerance_met and math.isfinite(bounds.upper):
+        bounds = refine_in_blocks(task, plan, bounds)
     if task.progress is not None:
         task.progress(1.0)
     if bounds.provenance.tolerance_met:

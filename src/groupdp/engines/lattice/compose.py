@@ -1,13 +1,17 @@
 """The law of the sum of T independent losses, from non-negative arrays, with a bound on the error of every entry.
 
-By powers of one Fourier transform (L-9). What folding adds to the window is bounded by Chernoff sums (L-20).
+By powers of one Fourier transform (L-9), whose bounds are relative to the largest entries. Where rare and large losses
+leave a gap at epsilon, no tilt lifts it above that: arrays are then cut into blocks of m entries, and the convolution
+is the sum over pairs of blocks, each by transforms of length 2m (L-22). Blocks of next to nothing are not transformed.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from fractions import Fraction
+from functools import reduce
 
 import numpy as np
 import numpy.typing as npt
@@ -83,53 +87,103 @@ def _root_mean_square(half: FloatArray) -> float:
     return math.sqrt(2.0 * float(np.dot(half, half)) / (2.0 * (len(half) - 1)) * (1.0 + 1e-9)) + TINY
 
 
-def compose_tail(masses: list[TiltedMass], rounds: list[int], *, left: float) -> Tail:
-    """The composed measure on the window that starts at about the loss `left`."""
-    step, length, parts = masses[0].step, len(masses[0].array), list(zip(masses, rounds, strict=True))
-    offset = sum((count * Fraction(mass.tilt.offset) for mass, count in parts), Fraction(0))
-    first = math.floor((Fraction(left) - offset) / Fraction(step))
-    outside = [math.exp(min(_log_outside(masses, rounds, k, first=first, length=length), 700.0)) for k in (0, 1)]
-    log_infinite = _log_infinite_mass(masses, rounds)
-    values, error, norm_error = convolution_power([(mass.array, count) for mass, count in parts])
-    turn = first % length
-    scales = [count * mass.tilt.log_scale for mass, count in parts]
+#: Logarithms of masses are right to this, absolutely and relatively: bounds made of them include it.
+_ROOM = 1e-9
+_LOG_ROOM = 1e-12
+#: Blocks whose sum is below this are not transformed: products of such numbers would underflow, and slowly.
+_NEXT_TO_NOTHING = 1e-145
+
+
+@dataclass(frozen=True, slots=True)
+class _Measure:
+    """The atoms at n h, n = first, first + 1, ...: entries times e^{log_scale - rate n h}."""
+
+    first: int
+    values: FloatArray
+    log_scale: float
+    log_infinite: float
+    log_total: float
+    """log of at least the total mass, that at +infinity included (upper measures only)."""
+
+
+def compose_in_blocks(masses: list[TiltedMass], rounds: list[int], *, block: int, last: float, up: bool) -> Tail:
+    """The composed measure of losses up to about `last`; beyond, they go to +infinity (up) or are left out (L-22).
+
+    No array may be folded. `last` may be any number that losses of part of the rounds do not have to exceed.
+    """
+    step, rate = masses[0].step, masses[0].tilt.rate
+    offset = sum((count * Fraction(mass.tilt.offset) for mass, count in zip(masses, rounds, strict=True)), Fraction(0))
+    end = math.ceil((Fraction(last) - offset) / Fraction(step))
+
+    def product(left: _Measure, right: _Measure) -> _Measure:
+        return _convolved(left, right, rate * step, block, end, up=up)
+
+    whole = reduce(product, (composed(_unfolded(mass, up), n, product) for mass, n in zip(masses, rounds, strict=True)))
+    scales = [count * mass.tilt.log_scale for mass, count in zip(masses, rounds, strict=True)]
     return Tail(
         step=step,
         offset=offset,
-        rate=masses[0].tilt.rate,
-        log_scale=math.fsum(scales),
-        log_scale_error=4.0 * UNIT * math.fsum(map(abs, scales)),
-        first=first,
-        values=np.concatenate((values[turn:], values[:turn])),
-        error=error,
-        norm_error=norm_error,
-        left_outside=outside[0],
-        right_outside=outside[1],
-        log_infinite_mass=log_infinite,
+        rate=rate,
+        log_scale=whole.log_scale,
+        log_scale_error=64.0 * UNIT * math.fsum(map(abs, scales)),
+        first=whole.first,
+        values=whole.values,
+        log_infinite_mass=whole.log_infinite,
     )
 
 
-def _log_outside(masses: list[TiltedMass], rounds: list[int], k: int, *, first: int, length: int) -> float:
-    """log of Chernoff's bound on the tilted mass left (k = 0) or right (k = 1) of the window."""
-    extreme = sum(count * (mass.lowest, mass.highest)[k] for mass, count in zip(masses, rounds, strict=True))
-    if (extreme >= first) if k == 0 else (extreme < first + length):
-        return -math.inf
-    theta = masses[0].tilt.moments[k][0]
-    edge = (first - 1 if k == 0 else first + length) * masses[0].step
-    terms = [-theta * edge]
-    for mass, count in zip(masses, rounds, strict=True):
-        if not (0.0 < mass.moments[k] < math.inf):
-            return math.inf if mass.moments[k] > 0.0 else -math.inf
-        terms.append(count * (math.log(mass.moments[k]) + mass.tilt.moments[k][1]))
-    room = 1e-13 * math.fsum(map(abs, terms)) + 1e-15 * math.fsum(rounds) + 1e-9
-    return math.fsum(terms) + room
+def _unfolded(mass: TiltedMass, up: bool) -> _Measure:
+    count = mass.highest - mass.lowest + 1
+    if count > len(mass.array):
+        raise AssertionError("the array must hold every atom apart")
+    values = mass.array[(mass.lowest + np.arange(count)) % len(mass.array)]
+    log_total = math.log1p(mass.inflation + math.exp(min(mass.log_infinite_mass, 0.0))) + _ROOM if up else 0.0
+    return _Measure(mass.lowest, values, mass.tilt.log_scale, mass.log_infinite_mass, log_total)
 
 
-def _log_infinite_mass(masses: list[TiltedMass], rounds: list[int]) -> float:
-    """log of a bound on the mass at +infinity of the composition: sum T w (1 + inflation + w)^T."""
-    terms, growth = [-math.inf], 0.0
-    for mass, count in zip(masses, rounds, strict=True):
-        if mass.log_infinite_mass > -math.inf:
-            terms.append(math.log(count) + mass.log_infinite_mass)
-        growth += count * (mass.inflation + math.exp(min(mass.log_infinite_mass, 0.0)))
-    return float(np.logaddexp.reduce(terms)) + growth * 1.01 + 1e-9
+def _convolved(left: _Measure, right: _Measure, tilt: float, m: int, end: int, *, up: bool) -> _Measure:
+    """The convolution on indices up to about `end`, by blocks of m = 2^a entries; `tilt` is rate times step (L-22)."""
+    first, log_scale = left.first + right.first, left.log_scale + right.log_scale
+    spectra, sums = _spectra(left.values, m)
+    others, other_sums = (spectra, sums) if right is left else _spectra(right.values, m)
+    products = _convolved_sums(sums, other_sums)
+    own, other = (np.where(given < _NEXT_TO_NOTHING, given, 0.0) for given in (sums, other_sums))
+    untransformed = _convolved_sums(own, other_sums) + _convolved_sums(sums, other)
+    kept = min(len(products), max(1, -((first - end) // m) + 1))
+    values = np.zeros((kept + 1) * m)
+    unit_error = fft_error(2 * m)
+    for k in range(kept):
+        low, high = max(0, k - len(others) + 1), min(k, len(spectra) - 1)
+        with np.errstate(under="ignore"):
+            total = (spectra[low : high + 1] * others[k - high : k - low + 1][::-1]).sum(axis=0)
+        entries = fft.irfft(total, n=2 * m)
+        error = products[k] * (3.1 * unit_error + 1.01 * (high - low + 9.0) * UNIT) + untransformed[k] + TINY
+        entries = np.maximum(entries, 0.0) + error if up else np.maximum(entries - error, 0.0)
+        values[k * m : (k + 2) * m] += entries
+    values *= 1.0 + 8.0 * UNIT if up else 1.0 - 8.0 * UNIT
+    log_infinite = -math.inf
+    if up:
+        beyond = float(products[kept:].sum())  # tilted, all of it right of `kept` blocks
+        edge = tilt * (first + kept * m)
+        terms = [left.log_infinite + right.log_total, right.log_infinite + left.log_total]
+        if beyond > 0.0:
+            room = _LOG_ROOM * (abs(log_scale) + abs(edge))
+            terms.append(math.log(beyond) + log_scale - edge + room)
+        log_infinite = float(np.logaddexp.reduce(terms)) + _ROOM
+    return _Measure(first, values, log_scale, log_infinite, left.log_total + right.log_total)
+
+
+def _spectra(values: FloatArray, m: int) -> tuple[np.ndarray, FloatArray]:
+    """The transforms of all blocks, and at least the sums of the blocks."""
+    padded = np.zeros(-(-len(values) // m) * m)
+    padded[: len(values)] = values
+    blocks = padded.reshape(-1, m)
+    sums = np.asarray(blocks.sum(axis=1) * (1.0 + 2.0 * m * UNIT))
+    blocks[sums < _NEXT_TO_NOTHING] = 0.0
+    return fft.rfft(blocks, n=2 * m, axis=1), sums
+
+
+def _convolved_sums(left: FloatArray, right: FloatArray) -> FloatArray:
+    """At least the convolution of non-negative numbers, whose relative error is that of as many roundings."""
+    with np.errstate(under="ignore"):
+        return np.asarray(np.convolve(left, right) * (1.0 + 1e-9) + TINY)

@@ -9,18 +9,19 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from fractions import Fraction
 
 import numpy as np
 
 from groupdp.engines.lattice.allocation import allocation_part
-from groupdp.engines.lattice.compose import compose_tail
+from groupdp.engines.lattice.compose import convolution_power
 from groupdp.engines.lattice.envelope import gaussian_coin
-from groupdp.engines.lattice.measures import Tail
+from groupdp.engines.lattice.measures import Tail, TiltedMass
 from groupdp.engines.lattice.one_round import MANY_BRANCHES, envelope_of
 from groupdp.engines.lattice.other_parts import AtomsPart, EnvelopePart, atoms_part, laplace_part
 from groupdp.engines.lattice.parts import Part, RoundPart, TransformGrid
 from groupdp.engines.lattice.support import Survival, Window, log_importance, window_of
-from groupdp.floats import bisected
+from groupdp.floats import UNIT, bisected
 from groupdp.losses import AtomsRound, LaplaceRound
 from groupdp.pairs import AllocationRound, AnyRound, Composition, Round
 
@@ -239,3 +240,55 @@ def solve(
         tails.append(compose_tail(masses, [part.rounds for part in plan.parts], left=grid.left))
         advance(0)
     return Solution(below=tails[0], above=tails[1], cells=cells // 2)
+
+
+def compose_tail(masses: list[TiltedMass], rounds: list[int], *, left: float) -> Tail:
+    """The composed measure on the window that starts at about the loss `left`."""
+    step, length, parts = masses[0].step, len(masses[0].array), list(zip(masses, rounds, strict=True))
+    offset = sum((count * Fraction(mass.tilt.offset) for mass, count in parts), Fraction(0))
+    first = math.floor((Fraction(left) - offset) / Fraction(step))
+    outside = [math.exp(min(_log_outside(masses, rounds, k, first=first, length=length), 700.0)) for k in (0, 1)]
+    log_infinite = _log_infinite_mass(masses, rounds)
+    values, error, norm_error = convolution_power([(mass.array, count) for mass, count in parts])
+    turn = first % length
+    scales = [count * mass.tilt.log_scale for mass, count in parts]
+    return Tail(
+        step=step,
+        offset=offset,
+        rate=masses[0].tilt.rate,
+        log_scale=math.fsum(scales),
+        log_scale_error=4.0 * UNIT * math.fsum(map(abs, scales)),
+        first=first,
+        values=np.concatenate((values[turn:], values[:turn])),
+        error=error,
+        norm_error=norm_error,
+        left_outside=outside[0],
+        right_outside=outside[1],
+        log_infinite_mass=log_infinite,
+    )
+
+
+def _log_outside(masses: list[TiltedMass], rounds: list[int], k: int, *, first: int, length: int) -> float:
+    """log of Chernoff's bound on the tilted mass left (k = 0) or right (k = 1) of the window."""
+    extreme = sum(count * (mass.lowest, mass.highest)[k] for mass, count in zip(masses, rounds, strict=True))
+    if (extreme >= first) if k == 0 else (extreme < first + length):
+        return -math.inf
+    theta = masses[0].tilt.moments[k][0]
+    edge = (first - 1 if k == 0 else first + length) * masses[0].step
+    terms = [-theta * edge]
+    for mass, count in zip(masses, rounds, strict=True):
+        if not (0.0 < mass.moments[k] < math.inf):
+            return math.inf if mass.moments[k] > 0.0 else -math.inf
+        terms.append(count * (math.log(mass.moments[k]) + mass.tilt.moments[k][1]))
+    room = 1e-13 * math.fsum(map(abs, terms)) + 1e-15 * math.fsum(rounds) + 1e-9
+    return math.fsum(terms) + room
+
+
+def _log_infinite_mass(masses: list[TiltedMass], rounds: list[int]) -> float:
+    """log of a bound on the mass at +infinity of the composition: sum T w (1 + inflation + w)^T."""
+    terms, growth = [-math.inf], 0.0
+    for mass, count in zip(masses, rounds, strict=True):
+        if mass.log_infinite_mass > -math.inf:
+            terms.append(math.log(count) + mass.log_infinite_mass)
+        growth += count * (mass.inflation + math.exp(min(mass.log_infinite_mass, 0.0)))
+    return float(np.logaddexp.reduce(terms)) + growth * 1.01 + 1e-9
