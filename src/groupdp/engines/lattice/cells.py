@@ -104,6 +104,18 @@ _AIM = 1e-3
 
 
 @dataclass(frozen=True, slots=True)
+class GivenEdges:
+    """Edges of cells known beforehand, in one interval, each with the lattice index of the cell to its right."""
+
+    interval: int
+    right_indices: IntArray
+    nodes: FloatArray
+
+
+NO_EDGES = GivenEdges(-1, np.zeros(0, dtype=np.int64), np.zeros(0))
+
+
+@dataclass(frozen=True, slots=True)
 class MergingEdges:
     """Edges of cells, with the lattice index that each cell is meant for."""
 
@@ -146,10 +158,14 @@ def merging_edges(
     table: LossTable,
     interval: int,
     cells: LatticeCells,
+    given: GivenEdges,
     *,
     step: float,
 ) -> Iterator[MergingEdges]:
-    """Edges near the cells' ends: log P/Q of the cell around j h is about j h, or above between different widths."""
+    """Edges near the cells' ends, such that log P/Q of the cell around j h is j h, or above between different widths.
+
+    Edges `given` are used as they are.
+    """
     begin, end = table.breaks[interval]
     t, loss, error = table.nodes[begin:end], table.values.loss[begin:end], table.values.loss_error[begin:end]
     nodes, right_cell = t[:1], np.zeros(1, dtype=np.int64)
@@ -165,7 +181,8 @@ def merging_edges(
         inside = (targets > loss[0]) & (targets < loss[-1])
         if len(nodes) == 1 and np.any(targets <= loss[0]):  # the first edge has this cell to its right
             right_cell = right[targets <= loss[0]][-1:]
-        nodes = np.concatenate((nodes, one_step(branch_loss, table, interval, targets[inside])))
+        edges = one_step(branch_loss, table, interval, targets[inside])
+        nodes = np.concatenate((nodes, _replaced(edges, cells, right[inside], given)))
         right_cell = np.concatenate((right_cell, right[inside]))
         keep = nodes < t[-1]
         keep[1:] &= nodes[1:] > np.maximum.accumulate(nodes)[:-1]
@@ -178,6 +195,16 @@ def merging_edges(
             own = right_cell[:-1]
             yield MergingEdges(nodes, cells.indices[own], step * cells.widths[own].astype(np.float64), lowest)
         nodes, right_cell = nodes[-1:], right_cell[-1:]
+
+
+def _replaced(edges: FloatArray, cells: LatticeCells, right: IntArray, given: GivenEdges) -> FloatArray:
+    """Edges found, with those given in their place between cells of one step."""
+    indices, nodes = given.right_indices, given.nodes
+    if len(indices) == 0 or len(edges) == 0:
+        return edges
+    k = np.clip(np.searchsorted(indices, cells.indices[right]), 0, len(indices) - 1)
+    narrow = (cells.widths[right] == 1) & (cells.widths[right - 1] == 1)
+    return np.where((indices[k] == cells.indices[right]) & narrow, nodes[k], edges)
 
 
 def _blocks(indices: IntArray) -> Iterator[tuple[IntArray, bool]]:

@@ -2,19 +2,225 @@
 
 Merging all outcomes of a cell of losses into an atom with loss log P(cell)/Q(cell) is post-processing; booking the atom
 at a smaller loss keeps the order. The edges are placed such that log P(cell)/Q(cell) is a lattice point up to O(h^4).
+
+While neither side shifts, the loss is about log(a_0 / b_0), the unshifted loss, and much of P may lie within far less
+than a step of it. There the edges are computed one after the other towards the unshifted loss, and the offset of the
+lattice is such that the cell around it is a lattice point too: with z the loss minus the unshifted loss, a cell [a, b]
+of u has
+
+    log P/Q = rest + Z(a, b),      Z(a, b) = -log(int_a^b p e^-z du / int_a^b p du)
+
+and the lattice goes through rest + s h for a position s such that the cell around it, between the last edges of both
+sides, has Z = s h. Edges and lattice decide how narrow the bracket is, never whether it is valid.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
-from groupdp.engines.lattice.cells import LatticeCells, MergingEdges, merging_edges, subdivided
+from groupdp.engines.lattice.cells import (
+    NO_EDGES,
+    GivenEdges,
+    LatticeCells,
+    MergingEdges,
+    growth,
+    merging_edges,
+    merging_shift,
+    subdivided,
+)
 from groupdp.engines.lattice.loss import BranchLoss, Panels, integrate_panels
 from groupdp.engines.lattice.measures import TiltedMass
 from groupdp.engines.lattice.support import LossTable
 from groupdp.floats import ELEMENTARY, TINY, UNIT, FloatArray, IntArray
+
+#: Cells on each side of the unshifted loss whose edges are solved for.
+_CELLS = 24
+#: Positions that are tried at a time; each of three rounds narrows them down.
+_TRIED = 24
+#: Positions lie within this of where mass gathers.
+_WAY = 2.5
+#: Newton's method ends after so many steps, or once no edge moves by more than this part of a node's distance.
+_NEWTON_STEPS = 8
+_SETTLED = 1e-9
+#: Where only one side shifts, the cell around the unshifted loss lies where the density rises by a few nats a step.
+_STEEP = 4.0
+#: Cells across which sqrt(P Q) changes by more than this factor (in logarithm) are too coarse for the smooth rule ...
+_COARSE = 0.15
+#: ... which matters if they hold more of the importance than this, times the step, times 1 + tilt.
+_MATTERS = 0.02
+_NODES = 4001
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """An offset of the lattice, and edges that go with it."""
+
+    offset: float
+    edges: GivenEdges = NO_EDGES
+
+
+def lower_layout(loss: BranchLoss, table: LossTable, log_mass: FloatArray, *, rate: float, step: float) -> Layout:
+    """The lattice of the lower measure, and its cells next to the unshifted loss (0 if there is none)."""
+    rest = loss.log_ratio_unshifted
+    if rest is None:
+        return Layout(0.0)
+    plain = Layout(rest)
+    rise = growth(table)
+    with np.errstate(under="ignore"):
+        coarse = float(np.sum(np.exp(log_mass)[np.abs(rise) * step > _COARSE]))
+    if not coarse > _MATTERS * (1.0 + rate) * step:
+        return plain
+    nearest = int(np.argmin(np.abs(table.values.loss - rest)))
+    interval = next(i for i, (begin, end) in enumerate(table.breaks) if begin <= nearest < end)
+    low, high = _positions(loss, table, interval, rest, step)
+    picture = _Picture(loss, table, interval, rest, (max(abs(low), abs(high)) + _CELLS + 1.0) * step)
+    for _ in range(3):
+        positions = np.linspace(low, high, _TRIED)
+        left, right = picture.edges(table, interval, positions, step)
+        excess = picture.excess(left, right, positions * step)
+        if not np.all(np.isfinite(excess)):
+            return plain
+        # The excess falls with the position: the last one at which it is not negative books nothing too high.
+        k = int(np.count_nonzero(np.logical_and.accumulate(excess >= 0.0)))
+        low, high = float(positions[max(k - 1, 0)]), float(positions[min(k, _TRIED - 1)])
+    chosen = max(k - 1, 0)
+    offset = rest + float(positions[chosen]) * step - 16.0 * picture.error
+    nodes = np.concatenate((left[::-1, chosen], right[:, chosen]))
+    first = 1 - len(left)
+    indices = np.arange(first, first + len(nodes), dtype=np.int64)
+    if not np.all(np.diff(nodes) > 0.0):
+        return plain
+    return Layout(offset, GivenEdges(interval, indices, nodes))
+
+
+def _positions(loss: BranchLoss, table: LossTable, interval: int, rest: float, step: float) -> tuple[float, float]:
+    """Positions of the lattice to try, in steps from the unshifted loss."""
+    if not (loss.right.is_zero or loss.left.is_zero):
+        return -0.5 * _WAY, 0.5 * _WAY
+    begin, end = table.breaks[interval]
+    distance = np.abs(table.values.loss[begin:end] - rest)
+    sign = -1.0 if loss.right.is_zero else 1.0
+    flat = np.flatnonzero(sign * growth(table)[begin:end] * step <= _STEEP)
+    nearest = 0.0
+    if len(flat):
+        nearest = max(float(distance[flat[0] if sign > 0.0 else flat[-1]]) / step - 1.0, 0.0)
+    return (nearest, nearest + _WAY) if sign > 0.0 else (-nearest - _WAY, -nearest)
+
+
+class _Picture:
+    """Cumulative integrals of p and of p (e^-z - 1) next to the unshifted loss, for planning."""
+
+    def __init__(self, loss: BranchLoss, table: LossTable, interval: int, rest: float, farthest: float) -> None:
+        self.rest = rest
+        begin, end = table.breaks[interval]
+        nodes = table.nodes[begin:end]
+        distance = np.abs(table.values.loss[begin:end] - rest)
+        near = np.flatnonzero(distance <= max(farthest, float(np.min(distance))))
+        ends = nodes[max(int(near[0]) - 1, 0)], nodes[min(int(near[-1]) + 1, len(nodes) - 1)]
+        self.u: FloatArray = np.linspace(*ends, _NODES)
+        self.open_left, self.open_right = not loss.left.is_zero, not loss.right.is_zero
+        values = loss.shifted(rest).evaluate(self.u)
+        self.z = np.maximum.accumulate(values.loss)
+        self.error = float(np.min(values.loss_error))
+        with np.errstate(under="ignore", over="ignore"):
+            self.density = np.exp(values.log_density - float(np.max(values.log_density)))
+            self.leaving = self.density * np.expm1(-np.maximum(self.z, -700.0))
+            self.integrals = _Cumulative(np.stack((self.density, self.leaving)), self.u)
+
+    def edges(
+        self, table: LossTable, interval: int, positions: FloatArray, step: float
+    ) -> tuple[FloatArray, FloatArray]:
+        """Edges to the left and to the right of the unshifted loss (rows, outwards), for every position (columns).
+
+        The outermost edge is that of the smooth rule; every other one makes the cell outside of it end up on
+        the lattice. A side that does not open has none.
+        """
+        return tuple(self._side(table, interval, positions, step, sign) for sign in (-1, 1))  # type: ignore[return-value]
+
+    def _side(self, table: LossTable, interval: int, positions: FloatArray, step: float, sign: int) -> FloatArray:
+        if not (self.open_right if sign > 0 else self.open_left):
+            return np.empty((0, len(positions)))
+        reach = sign * float(self.z[-1] if sign > 0 else self.z[0]) / step - float(np.max(sign * positions)) - 1.0
+        count = int(min(max(reach, 1.0), float(_CELLS)))
+        outermost = (positions + sign * (count - 0.5)) * step
+        shift = merging_shift(table, interval, self.rest + outermost, np.full(len(positions), step))
+        edges = np.empty((count, len(positions)))
+        edges[-1] = np.interp(outermost - shift, self.z, self.u)
+        for j in range(count - 1, 0, -1):
+            wanted, near = (positions + sign * j) * step, (positions + sign * (j - 0.5)) * step
+            edges[j - 1] = self._inner_edge(edges[j], wanted, near, sign)
+        return edges
+
+    def _inner_edge(self, outer: FloatArray, wanted: FloatArray, near: FloatArray, sign: int) -> FloatArray:
+        """The edge whose cell up to `outer` has Z = wanted: Newton's method from z = near; the end if there is none."""
+        end = np.full(len(outer), self.u[0] if sign > 0 else self.u[-1])
+        at = np.interp(near, self.z, self.u)
+        at = np.where(sign * (outer - at) > 0.0, at, 0.5 * (end + outer))
+        low, high = (end, outer) if sign > 0 else (outer, end)
+        outside = self.integrals(outer)
+        for _ in range(_NEWTON_STEPS):
+            before = at
+            mass, excess = outside - self.integrals(at)
+            with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+                off = -np.log1p(excess / mass) - wanted
+                density = np.interp(at, self.u, self.density)
+                leaving = np.interp(at, self.u, self.leaving)
+                slope = (leaving - density * excess / mass) / (mass + excess)
+                step = at - off / slope
+            low, high = np.where(off < 0.0, at, low), np.where(off < 0.0, high, at)
+            inside = np.isfinite(step) & (step > low) & (step < high)
+            at = np.where(inside, step, 0.5 * (low + high))
+            if (np.abs(at - before) <= _SETTLED * self.integrals.step).all():
+                break
+        a, b = (end, outer) if sign > 0 else (outer, end)
+        none = sign * (self._mean(a, b) - wanted) >= 0.0
+        return np.where(none, end, at)
+
+    def excess(self, left: FloatArray, right: FloatArray, wanted: FloatArray) -> FloatArray:
+        """Z - wanted of the cell between both sides; where there is no room for it, the sign that moves it there."""
+        a = left[0] if len(left) else np.full(len(wanted), self.u[0])
+        b = right[0] if len(right) else np.full(len(wanted), self.u[-1])
+        excess = self._mean(a, b) - wanted
+        if len(left) and len(right):
+            return np.where(b > a, excess, np.nan)
+        return np.where(b > a, excess, 1.0 if len(right) else -1.0)
+
+    def _mean(self, a: FloatArray, b: FloatArray) -> FloatArray:
+        """Z(a, b); where the cell is empty, z at its inner end."""
+        mass, excess = self.integrals(b) - self.integrals(a)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            mean = -np.log1p(excess / mass)
+        return np.where((mass > 0.0) & np.isfinite(mean), mean, np.interp(b, self.u, self.z))
+
+
+class _Cumulative:
+    """Integrals of smooth functions, one a row, from the first node on: corrected trapezoid rule, cubic in between."""
+
+    def __init__(self, values: FloatArray, nodes: FloatArray) -> None:
+        self.start, self.step = float(nodes[0]), float(nodes[1] - nodes[0])
+        slopes = np.gradient(values, self.step, edge_order=2, axis=1)
+        pieces = 0.5 * self.step * (values[:, 1:] + values[:, :-1])
+        pieces += self.step**2 / 12.0 * (slopes[:, :-1] - slopes[:, 1:])
+        sums = np.cumsum(pieces, axis=1)
+        sums = np.concatenate((np.zeros((len(values), 1)), sums), axis=1)
+        self.last = values.shape[1] - 1
+        #: For every piece, on every row: the integral up to it, the one over it, and the values at its ends.
+        self.pieces = np.stack((sums[:, :-1], sums[:, 1:] - sums[:, :-1], values[:, :-1], values[:, 1:]))
+
+    def __call__(self, u: FloatArray) -> FloatArray:
+        place = np.minimum(np.maximum((u - self.start) / self.step, 0.0), float(self.last))
+        k = np.minimum(place.astype(np.int64), self.last - 1)
+        s = place - k
+        rest = 1.0 - s
+        before, over, left, right = self.pieces[:, :, k]
+        rise = s * s * (3.0 - 2.0 * s)
+        bend = s * rest * self.step * (rest * left - s * right)
+        result: FloatArray = before + rise * over + bend
+        return result
+
 
 #: Times a block's edges may be moved.
 _MOST_MOVES = 4
@@ -30,13 +236,16 @@ def add_dominated(
     table: LossTable,
     cells: Sequence[LatticeCells],
     advance: Callable[[int], None],
+    given: GivenEdges = NO_EDGES,
 ) -> None:
     """Add to `mass` a measure on the lattice that the branch dominates.
 
-    `cells` are those to use, for each interval of the support; `advance` gets the number of cells done.
+    `cells` are those to use, for each interval of the support; `advance` gets the number of cells done. Edges `given`
+    (next to the unshifted loss) are used as they are.
     """
     for interval, own_cells in enumerate(cells):
-        for edges in merging_edges(branch_loss, table, interval, own_cells, step=mass.step):
+        known = given if interval == given.interval else NO_EDGES
+        for edges in merging_edges(branch_loss, table, interval, own_cells, known, step=mass.step):
             _add_merged(mass, branch_loss, table, edges)
             advance(len(edges.nodes))
 

@@ -15,6 +15,8 @@ from typing import Protocol
 import numpy as np
 
 from groupdp.engines.lattice.cells import (
+    NO_EDGES,
+    GivenEdges,
     LatticeCells,
     cell_count,
     grid_edges,
@@ -23,7 +25,7 @@ from groupdp.engines.lattice.cells import (
 )
 from groupdp.engines.lattice.loss import BranchLoss, integrate_panels
 from groupdp.engines.lattice.measures import Tilt, TiltedMass
-from groupdp.engines.lattice.merging import add_dominated
+from groupdp.engines.lattice.merging import Layout, add_dominated, lower_layout
 from groupdp.engines.lattice.support import LossNodes, LossTable, RoughLaw, Support, loss_table, support_of
 from groupdp.errors import LimitExceeded
 from groupdp.floats import ELEMENTARY, TINY, UNIT, FloatArray, IntArray
@@ -125,42 +127,62 @@ class RoundPart:
     def measure(
         self, grid: TransformGrid, log_mass: FloatArray, *, share: float, up: bool, advance: Callable[[int], None]
     ) -> TiltedMass:
-        law = RoughLaw(self.law.loss - self.offset, self.law.log_weights, self.law.spacing, self.law.breaks)
+        layout, gathering = self._layout(log_mass, rate=grid.rate, step=grid.step, up=up)
+        law = RoughLaw(self.law.loss - layout.offset, self.law.log_weights, self.law.spacing, self.law.breaks)
         exponents = width_exponents(law, log_mass, rate=grid.rate, step=grid.step, share=share)
-        mass = empty_mass(self.law, grid, self.offset)
-        self._add(mass, self.offset, exponents, advance, up=up)
+        mass = empty_mass(self.law, grid, layout.offset)
+        for piece in self.pieces:
+            given = layout.edges if piece is gathering else NO_EDGES
+            self._add(mass, piece, layout.offset, exponents, advance, up=up, given=given)
+        if up:
+            mass.add_infinite(self.log_lost_mass)
+        mass.finish(up=up)
         return mass
 
     def whole_measure(self, step: float, length: int, *, up: bool) -> TiltedMass:
         """The untilted measure on every point of the lattice through 0."""
         mass = TiltedMass.empty(step=step, tilt=Tilt(rate=0.0, log_scale=0.0), length=length)
         exponents = np.zeros(len(self.law.loss), dtype=np.int64)
-        self._add(mass, 0.0, exponents, lambda _: None, up=up)
-        return mass
-
-    def _add(
-        self, mass: TiltedMass, offset: float, exponents: IntArray, advance: Callable[[int], None], *, up: bool
-    ) -> None:
         for piece in self.pieces:
-            loss, table = piece.loss.shifted(offset), piece.table.shifted(offset)
-            cells = cells_of(table, exponents[piece.begin : piece.end], mass.step)
-            if up:
-                add_dominating(mass, loss, piece.support, table, cells, advance)
-            else:
-                add_dominated(mass, loss, table, cells, advance)
+            self._add(mass, piece, 0.0, exponents, lambda _: None, up=up)
         if up:
             mass.add_infinite(self.log_lost_mass)
         mass.finish(up=up)
+        return mass
 
-    @property
-    def offset(self) -> float:
-        """The loss that a lattice point is laid on: where mass gathers, while neither side of a branch shifts."""
-        unshifted = [
-            (piece.loss.log_weight + piece.loss.right.log_mass_at_zero, piece.loss.log_ratio_unshifted)
-            for piece in self.pieces
-            if piece.loss.log_ratio_unshifted is not None
-        ]
-        return max(unshifted, key=lambda pair: pair[0])[1] if unshifted else 0.0
+    def _add(
+        self,
+        mass: TiltedMass,
+        piece: _Piece,
+        offset: float,
+        exponents: IntArray,
+        advance: Callable[[int], None],
+        *,
+        up: bool,
+        given: GivenEdges = NO_EDGES,
+    ) -> None:
+        loss, table = piece.loss.shifted(offset), piece.table.shifted(offset)
+        cells = cells_of(table, exponents[piece.begin : piece.end], mass.step)
+        if up:
+            add_dominating(mass, loss, piece.support, table, cells, advance)
+        else:
+            add_dominated(mass, loss, table, cells, advance, given)
+
+    def _layout(self, log_mass: FloatArray, *, rate: float, step: float, up: bool) -> tuple[Layout, _Piece | None]:
+        """The lattice, laid for the branch with the most mass near its unshifted loss; and that branch."""
+        heaviest, piece = -math.inf, None
+        for candidate in self.pieces:
+            if candidate.loss.log_ratio_unshifted is None:
+                continue
+            weight = candidate.loss.log_weight + candidate.loss.branch.right.log_mass_at_zero
+            if weight > heaviest:
+                heaviest, piece = weight, candidate
+        if piece is None or piece.loss.log_ratio_unshifted is None:
+            return Layout(0.0), None
+        if up:
+            return Layout(piece.loss.log_ratio_unshifted), piece
+        own = log_mass[piece.begin : piece.end]
+        return lower_layout(piece.loss, piece.table, own, rate=rate, step=step), piece
 
 
 def require_moderate_shift(shift: float) -> None:
