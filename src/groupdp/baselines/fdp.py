@@ -146,7 +146,8 @@ class _Crossing:
         if self.before is not None and self.before[0] != x:
             measured = (y - self.before[1]) / (x - self.before[0])
             slope = measured if 0.0 < measured < math.inf else 1.0
-        self.before = (x, y)
+        if y > -math.inf:
+            self.before = (x, y)
         following = -math.exp(x + max(min(-y / slope, _LONGEST), -_LONGEST))
         if self.low < following < self.high:
             return following
