@@ -119,9 +119,9 @@ MUTATIONS = tuple(
         (
             "C-101",
             "envelope.py",
-            "middle - 1.2 * strip), log_alpha(middle + 1.2",
-            "middle), log_alpha(middle + 0",
-            "the widths of ellipses",
+            "ratio ** (-2 * len(places))",
+            "ratio ** (-4 * len(places))",
+            "half of the rule's order",
         ),
         ("C-20", "envelope.py", "* weight / slope", "* weight * 4 / slope", "a fourth of the envelope's density"),
         ("C-21", "closed_forms.py", "own = t.min(-x / mu - mu / 2)", "own = t", "own thresholds of the envelope"),

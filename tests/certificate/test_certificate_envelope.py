@@ -109,10 +109,10 @@ def test_the_rule_is_as_far_from_the_integral_as_it_says(name):
         for nodes, reach in ((3, 0.7), (6, 2.5), (12, 1.5), (30, 0.3)):
             curve, hints = envelope_of(one)
             rule = Rule(curve, {**hints, "nodes": nodes, "reach": reach})
-            for c in (0.0, 0.4, 3.0):
+            for c in (0.0, 1.0, 3.0):
                 losses, weights = rule.weights(arb(c))
                 error, beyond = rule.error(arb(c)), rule.beyond(arb(c)).abs_upper()  # the integral stops at the end
-                for s in (0.0, 1.0, 4.0):
+                for s in (0.0, 1.0, 8.0):
                     z = acb(c, s)
                     total = sum((w * acb(0, s * x).exp() for x, w in zip(losses, weights, strict=True)), acb(0))
                     off = abs(total - integral(one, hints, z))
