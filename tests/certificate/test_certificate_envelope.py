@@ -13,6 +13,7 @@ from scipy.integrate import quad
 from scipy.optimize import minimize_scalar
 from scipy.special import ndtr
 
+from groupdp.certificate.checker.contour import Contour
 from groupdp.certificate.checker.envelope import Envelope, Rule, profile_line
 from groupdp.certificate.checker.laws import Profile, hypergeometric
 from groupdp.certificate.checker.lines import Place
@@ -204,3 +205,15 @@ def test_the_end_must_be_beyond_everything():
         changed["end"] = end
         with pytest.raises(Undecided):
             profile_line(one, changed, Place(arb(1), arb(2), arb(1), 2, Clock(60)))
+
+
+def test_certificates_without_a_rule_are_still_verified():
+    # C-101: those of 0.2, whose moments were integrals
+    hints = hints_for([(PROFILES["two"], 500)], epsilon=3.0, log_delta=math.log(1e-5), accuracy=1e-8)
+    old = copy.deepcopy(hints)
+    del old["rounds"][0]["nodes"], old["rounds"][0]["reach"]
+    with ctx.workprec(int(hints["precision"])):
+        sides = [Contour([(PROFILES["two"], 500)], some, Clock()).delta(arb(3)) for some in (hints, old)]
+    assert sides[0][0] <= sides[1][1]
+    assert sides[1][0] <= sides[0][1]
+    assert sides[1][1] - sides[1][0] <= 1e-6 * sides[1][1]

@@ -169,6 +169,7 @@ class Rule:
         self.nodes: list[tuple[arb, arb]] = []  # log alpha, and the weight of e^{(1 + z) log alpha} + e^{-z log alpha}
         self.panels: list[tuple[arb, list[tuple[arb, arb, arb]]]] = []  # m D; log alpha from both sides, and a factor
         self.ends: list[tuple[arb, arb]] = []  # log alpha and a weight, as of nodes
+        hints = {"nodes": 48, "reach": 1.0, **hints}  # certificates of 0.2 have neither
         count, reach = int(hint(hints, "nodes", 2, 200)), hint(hints, "reach", 1e-6, 3)
         places = [arb.legendre_p_root(count, j, True) for j in range(count)]
         for part in parts_of(curve):
