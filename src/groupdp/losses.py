@@ -288,6 +288,8 @@ def laplace_atoms(shift: float, cells: int, *, up: bool) -> AtomsRound:
     j h, and the half cells next to the atoms are put at the losses to their left.
     """
     step, index = shift / cells, np.arange(-cells, cells + 1, dtype=np.float64)
+    if step > 1000.0:  # the factors would be beyond doubles
+        raise LimitExceeded(f"a loss of {shift:.3g} is too large for {2 * cells + 1} atoms.")
     factors = laplace_factors(cells, step, up=up)
     return AtomsRound(
         step * index,

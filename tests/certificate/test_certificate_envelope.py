@@ -1,4 +1,4 @@
-"""The envelope of fixed batches with examples replaced: against the supremum that defines it (C-18, C-19, C-20)."""
+"""The envelope of fixed batches with examples replaced: against the supremum that defines it (C-18 to C-20, C-101)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from scipy.integrate import quad
 from scipy.optimize import minimize_scalar
 from scipy.special import ndtr
 
-from groupdp.certificate.checker.envelope import Envelope, moment, profile_line
+from groupdp.certificate.checker.contour import Contour
+from groupdp.certificate.checker.envelope import Envelope, Rule, profile_line
 from groupdp.certificate.checker.laws import Profile, hypergeometric
 from groupdp.certificate.checker.lines import Place
 from groupdp.certificate.checker.reading import Clock, Undecided
@@ -49,8 +50,15 @@ def supremum(one: Profile, x: float) -> float:
 
 
 def envelope_of(one: Profile, end: float = -16.0) -> tuple[Envelope, dict[str, Any]]:
-    hints = {"events": [event for event in FloatProfile(one).events() if event[0] > end], "end": end, "cells": 500}
+    events = [event for event in FloatProfile(one).events() if event[0] > end]
+    hints = {"events": events, "end": end, "cells": 500, "nodes": 24, "reach": 1.0}
     return Envelope(one, hints, Clock(60)), hints
+
+
+def moment(one: Profile, hints: dict[str, Any], z: acb) -> acb:
+    """E[e^{zL}] at Re z >= 0."""
+    place = Place(z.real, z.real + 1, z.imag, 2 if z.imag > 0 else 1, Clock(60))
+    return profile_line(one, hints, place).samples[-1]
 
 
 @pytest.mark.parametrize("name", PROFILES)
@@ -58,15 +66,67 @@ def test_the_moments_are_those_of_the_supremum(name):
     # C-19: M(c) - M(0) = c (c + 1) int_0^inf (e^{cx} + e^{-(1+c)x}) R(e^x) dx
     one = PROFILES[name]
     with ctx.workprec(128):
-        curve, _ = envelope_of(one)
+        _, hints = envelope_of(one)
         for c in (0.5, 2.0):
 
             def integrand(x: float, c: float = c) -> float:
                 return (math.exp(c * x) + math.exp(-(1 + c) * x)) * supremum(one, x)
 
             expected = c * (c + 1) * quad(integrand, 0.0, 25.0, epsabs=1e-8, epsrel=1e-6, limit=100)[0]
-            found = moment(curve, acb(c)) - moment(curve, acb(0))
+            found = moment(one, hints, acb(c)) - 1
             assert float(found.real) == pytest.approx(expected, rel=1e-5)
+
+
+def integral(one: Profile, hints: dict[str, Any], z: acb) -> acb:
+    """E[e^{zL}; L != 0] up to the end of the hints, by Arb's own integrals over the pieces and over own thresholds."""
+    curve, total = Envelope(one, hints, Clock(60)), acb(0)
+    for piece in curve.pieces:
+
+        def alpha(t: Any, active: set[int] = piece.active) -> Any:
+            return acb(curve.alpha(active, t))
+
+        def both(t: Any, log: Any) -> Any:
+            return (((1 + z) * log).exp() + (-z * log).exp()) * (-t * t / 2).exp() / (2 * arb.pi()).sqrt()
+
+        low, high = acb(piece.low.mid()), acb(piece.high.mid())
+
+        def on_piece(t: Any, analytic: bool = False, alpha: Any = alpha) -> Any:
+            ratio = alpha(t)
+            return acb("nan") if analytic and not ratio.real > 0 else both(t, ratio.log())
+
+        total += curve.weight(piece.active) * acb.integral(on_piece, low, high)
+        for i in set(range(1, curve.top + 1)) - piece.active:
+            mu = curve.mu[i]
+            ends = [-alpha(t).log() / mu - mu / 2 for t in (low, high)]
+            total += curve.h[i] * acb.integral(lambda v, _, mu=mu: both(v, -mu * v - mu * mu / 2), *ends)
+    return total
+
+
+@pytest.mark.parametrize("name", PROFILES)
+def test_the_rule_is_as_far_from_the_integral_as_it_says(name):
+    # C-101: few nodes and narrow ellipses as well
+    one = PROFILES[name]
+    with ctx.workprec(160):
+        for nodes, reach in ((3, 0.7), (6, 2.5), (12, 1.5), (30, 0.3)):
+            curve, hints = envelope_of(one)
+            rule = Rule(curve, {**hints, "nodes": nodes, "reach": reach})
+            for c in (0.0, 1.0, 3.0):
+                losses, weights = rule.weights(arb(c))
+                error, beyond = rule.error(arb(c)), rule.beyond(arb(c)).abs_upper()  # the integral stops at the end
+                for s in (0.0, 1.0, 8.0):
+                    z = acb(c, s)
+                    total = sum((w * acb(0, s * x).exp() for x, w in zip(losses, weights, strict=True)), acb(0))
+                    off = abs(total - integral(one, hints, z))
+                    assert off.lower() <= error(arb(s)) - beyond
+                    assert nodes < 24 or error(arb(s)) - beyond < 1e-12 * (abs(total) + beyond)
+
+
+@pytest.mark.parametrize("changed", [{"nodes": 1}, {"nodes": 999}, {"reach": 0.0}, {"reach": 3.2}, {"reach": 1e-5}])
+def test_rules_that_prove_nothing_are_refused(changed):
+    # C-101
+    curve, hints = envelope_of(PROFILES["two"])
+    with ctx.workprec(96), pytest.raises(Undecided):
+        Rule(curve, {**hints, **changed})
 
 
 @pytest.mark.parametrize("name", PROFILES)
@@ -115,10 +175,10 @@ def test_an_early_end_is_charged_for(name):
     # C-19: what lies beyond the end is in the ball
     one = PROFILES[name]
     with ctx.workprec(128):
-        for z in (acb(0), acb(1), acb(1, 2)):
-            exact = moment(envelope_of(one, -25.0)[0], z)
+        for z in (acb("0.1"), acb(1), acb(1, 2)):
+            exact = moment(one, envelope_of(one, -25.0)[1], z)
             for end in (-3.0, -5.0, -8.0):
-                assert moment(envelope_of(one, end)[0], z).overlaps(exact)
+                assert moment(one, envelope_of(one, end)[1], z).overlaps(exact)
 
 
 @pytest.mark.thinned
@@ -145,3 +205,15 @@ def test_the_end_must_be_beyond_everything():
         changed["end"] = end
         with pytest.raises(Undecided):
             profile_line(one, changed, Place(arb(1), arb(2), arb(1), 2, Clock(60)))
+
+
+def test_certificates_without_a_rule_are_still_verified():
+    # C-101: those of 0.2, whose moments were integrals
+    hints = hints_for([(PROFILES["two"], 500)], epsilon=3.0, log_delta=math.log(1e-5), accuracy=1e-8)
+    old = copy.deepcopy(hints)
+    del old["rounds"][0]["nodes"], old["rounds"][0]["reach"]
+    with ctx.workprec(int(hints["precision"])):
+        sides = [Contour([(PROFILES["two"], 500)], some, Clock()).delta(arb(3)) for some in (hints, old)]
+    assert sides[0][0] <= sides[1][1]
+    assert sides[1][0] <= sides[0][1]
+    assert sides[1][1] - sides[1][0] <= 1e-6 * sides[1][1]

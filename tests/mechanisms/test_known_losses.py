@@ -281,3 +281,11 @@ def test_beyond_all_losses_what_a_black_box_reveals_is_left():
 @pytest.mark.parametrize("kind", [groupdp.LaplaceRelease, groupdp.GaussianRelease])
 def test_the_best_of_several_releases_reveals_nothing_about_nobody(kind, law):
     assert groupdp.epsilon(groupdp.Search(kind(5.0), 4, law), delta=1e-6, group_size=0).upper == 0.0
+
+
+@pytest.mark.parametrize("up", [True, False])
+def test_losses_beyond_doubles_are_declined(up):
+    # A Laplace release with very little noise beside a training overflowed.
+    with pytest.raises(groupdp.LimitExceeded):
+        laplace_atoms(1e7, 100, up=up)
+    laplace_atoms(1e5, 100, up=up)

@@ -25,8 +25,10 @@ from groupdp.tradeoff import TradeOff, trade_off
 
 #: Tangents that one direction may take: group size times iterations on log alpha.
 _MOST_TANGENTS = 400
-#: Steps of the search for a start, which interpolates.
-_MOST_GUESSES = 60
+#: Steps of the search for a start, which interpolates; the longest step in log(-log alpha).
+_MOST_GUESSES, _LONGEST = 30, math.log(4.0)
+#: How far below log delta the chain's log A is aimed at, so that the certificate ends on the right side.
+_BELOW = 3e-9
 #: The bounds are to agree to this much, relative to epsilon.
 TOLERANCE = 1e-8
 _ROUNDING = 2.0**-46
@@ -77,10 +79,8 @@ def _one_direction(example: TradeOff, size: int, log_target: float, enough: floa
     if _guarantee([(example.log_delta(0.0).upper, 0.0)] * size)[1] <= log_target:
         return Bounds(0.0, 0.0)
     best_upper, best_lower = math.inf, 0.0
-    # The tangent at alpha has intercept A(alpha), increasing in alpha: find A = delta.
-    low, high = -math.inf, 0.0
-    log_alpha = _start(example, size, log_target)
-    before: tuple[float, float] | None = None
+    # The tangent at alpha has intercept A(alpha), increasing in alpha: find A = delta, or a little less.
+    crossing, log_alpha = _Crossing(log_target - _BELOW), _start(example, size, log_target)
     narrowest, in_vain = math.inf, 0
     for iteration in range(max(_MOST_TANGENTS // size, 12)):
         chain = _Chain(example, size, log_alpha)
@@ -89,9 +89,6 @@ def _one_direction(example: TradeOff, size: int, log_target: float, enough: floa
             progress(1.0 - 0.8**iteration)
         if log_intercept <= log_target:
             best_upper = min(best_upper, max(total, 0.0))
-            low = max(low, log_alpha)
-        else:
-            high = min(high, log_alpha)
         best_upper = min(best_upper, chain.total_for(log_target))
         # (h^k(alpha) - delta) / alpha is a lower bound on e^eps for this analysis; the rounding of the
         # logarithms is subtracted: near the root it is not small beside their difference.
@@ -106,18 +103,8 @@ def _one_direction(example: TradeOff, size: int, log_target: float, enough: floa
         narrowest = min(narrowest, width)
         if in_vain == _MOST_IN_VAIN and width <= _MET * TOLERANCE * best_upper:
             break
-        excess = log_intercept - log_target
-        slope = 1.0
-        if before is not None and before[0] != log_alpha:
-            slope = (excess - before[1]) / (log_alpha - before[0])
-        before = (log_alpha, excess)
-        # Aim a little below the target, so that the certificate ends on the right side.
-        step = -(excess + 3e-9) / slope if slope > 0.0 and math.isfinite(slope) else -1.0
-        # Far from the target the intercept hardly depends on alpha: at most double log alpha.
-        following = log_alpha + max(step, log_alpha)
-        if not low < following < high:
-            following = 0.5 * (low + high) if math.isfinite(low) else 2.0 * log_alpha
-        if abs(following - log_alpha) <= 1e-11 * abs(log_alpha) or following in (low, high):
+        following = crossing.next(log_alpha, log_intercept)
+        if abs(following - log_alpha) <= 1e-11 * abs(log_alpha) or following in (crossing.low, crossing.high):
             break
         log_alpha = following
     if best_upper == math.inf:
@@ -127,20 +114,44 @@ def _one_direction(example: TradeOff, size: int, log_target: float, enough: floa
 
 def _start(example: TradeOff, size: int, log_target: float) -> float:
     """About the log alpha whose chain has the intercept delta, from values of delta interpolated between contours."""
-    low, high, log_alpha = -math.inf, 0.0, log_target
+    crossing, log_alpha = _Crossing(log_target), log_target
     for _ in range(_MOST_GUESSES):
         guessed = example.rough_chain(size, log_alpha)
         if guessed is None:
             return log_target
-        excess = guessed - log_target
-        low, high = (max(low, log_alpha), high) if excess <= 0.0 else (low, min(high, log_alpha))
-        if abs(excess) <= 1e-4:
+        if abs(guessed - log_target) <= 1e-4:
             break
-        following = log_alpha - excess
-        if not low < following < high:
-            following = 0.5 * (low + high) if math.isfinite(low) else 2.0 * log_alpha
-        log_alpha = max(following, 2.0 * log_alpha)
+        log_alpha = crossing.next(log_alpha, guessed)
     return log_alpha
+
+
+class _Crossing:
+    """Where log A is at a level: secants of log(-log A) in log(-log alpha), between `low` and `high`.
+
+    Far from there A is about a power of alpha, whose exponent may be large or small.
+    """
+
+    def __init__(self, level: float) -> None:
+        self.level, self.low, self.high = level, -math.inf, 0.0
+        self.before: tuple[float, float] | None = None
+
+    def next(self, log_alpha: float, log_intercept: float) -> float:
+        """The log alpha to try after this one, which has this log A."""
+        is_below = log_intercept <= self.level
+        self.low, self.high = (
+            (max(self.low, log_alpha), self.high) if is_below else (self.low, min(self.high, log_alpha))
+        )
+        x, y = math.log(-log_alpha), math.log(log_intercept / self.level) if log_intercept < 0.0 else -math.inf
+        slope = 1.0
+        if self.before is not None and self.before[0] != x:
+            measured = (y - self.before[1]) / (x - self.before[0])
+            slope = measured if 0.0 < measured < math.inf else 1.0
+        if y > -math.inf:
+            self.before = (x, y)
+        following = -math.exp(x + max(min(-y / slope, _LONGEST), -_LONGEST))
+        if self.low < following < self.high:
+            return following
+        return 2.0 * log_alpha if self.low == -math.inf else -math.sqrt(self.low * min(self.high, 0.25 * self.low))
 
 
 class _Chain:

@@ -1,7 +1,7 @@
 """Calibration: the least noise, the most steps, the largest batch or group that meets a target.
 
 target.py   the target, one certified trial, and what is returned with the evidence of optimality in it
-search.py   the secant search, for real parameters and for counts; where to start
+search.py   the secant search, for real parameters and for counts; starts.py where it starts
 counts.py   the most steps, the largest batch and group: the next count fails
 
 The least noise, for one run or for many at once, and the largest sampling rate are here.
@@ -22,17 +22,8 @@ from groupdp.calibration.counts import calibrate_batch_size as calibrate_batch_s
 from groupdp.calibration.counts import calibrate_group_size as calibrate_group_size
 from groupdp.calibration.counts import calibrate_steps as calibrate_steps
 from groupdp.calibration.counts import one_phase, phase_index, sampling_maker
-from groupdp.calibration.search import (
-    Root,
-    Scale,
-    composed_mu,
-    find_root,
-    gaussian_mu,
-    growth,
-    noise_factor_for,
-    noise_slope,
-    rare_share,
-)
+from groupdp.calibration.search import Goal, Root, Scale, find_root
+from groupdp.calibration.starts import composed_mu, gaussian_mu, growth, noise_factor_for, noise_slope, rare_share
 from groupdp.calibration.target import (
     LARGEST_SEARCH,
     Found,
@@ -164,14 +155,18 @@ def _least_noise(run: Any, target: Target, phase: Any, start: Any) -> Search[Cal
         return result_of(target, parameter, Found(0.0, without.bounds, None, None, True), make(0.0))
     composition = target.composition(tuple(unit[i] for i in chosen))
 
+    grows = growth(target.epsilon, target.delta)
+    others = tuple(mechanism for i, mechanism in enumerate(phases) if i not in chosen)
+    goal = Goal.beside(target.epsilon, (yield others, None) if others else None, grows)
+
     def guessed() -> float:
-        return noise_factor_for(composition, gaussian_mu(target.epsilon, target.delta))
+        return noise_factor_for(composition, gaussian_mu(target.epsilon, target.delta) * math.sqrt(1.0 - goal.taken))
 
     factor = guessed() if start is None else require_number("start", start, above=0.0)
-    slope = growth(target.epsilon, target.delta) * noise_slope(composition, factor)
+    slope = grows * noise_slope(composition, factor)
     even = f"even the largest {parameter.replace('_', ' ')}, {scale.safest:g},"
     found = yield from _riskiest(
-        target, make, scale, start=factor, slope=slope, even=even, again=None if start is None else guessed
+        target, make, scale, goal, start=factor, slope=slope, even=even, again=None if start is None else guessed
     )
     return result_of(target, parameter, found, make(found.value))
 
@@ -185,14 +180,17 @@ def _largest_rate(run: Any, target: Target, phase: Any) -> Search[Calibration]:
 
     # Where rates are small, mu is nearly proportional to the rate.
     composition = target.composition(replace(training, sampling=sampling(_REFERENCE_RATE)))
-    share, mu = rare_share(composition, target.epsilon, target.delta), composed_mu(composition)
+    grows = growth(target.epsilon, target.delta)
+    goal = Goal.beside(target.epsilon, None if isinstance(run, Mechanism) else (yield put(steps=0), None), grows)
+    share, mu = rare_share(composition, goal.left, target.delta), composed_mu(composition)
     if share is None:
-        share = gaussian_mu(target.epsilon, target.delta) / mu if 0.0 < mu < math.inf else 1.0
+        share = (
+            gaussian_mu(target.epsilon, target.delta) * math.sqrt(1.0 - goal.taken) / mu if 0.0 < mu < math.inf else 1.0
+        )
     start = min(max(_REFERENCE_RATE * share, SMALLEST_RATE), 1.0)
     scale = Scale(1.0, safest=SMALLEST_RATE, riskiest=1.0, is_probability=True)
-    slope = growth(target.epsilon, target.delta)
     even = f"even a sampling rate of {SMALLEST_RATE:g}"
-    found = yield from _riskiest(target, make, scale, start=start, slope=slope, even=even)
+    found = yield from _riskiest(target, make, scale, goal, start=start, slope=grows, even=even)
     return result_of(target, "sampling_rate", found, make(found.value))
 
 
@@ -231,6 +229,7 @@ def _riskiest(
     target: Target,
     make: Callable[[float], Run],
     scale: Scale,
+    goal: Goal,
     *,
     start: float,
     slope: float,
@@ -247,8 +246,8 @@ def _riskiest(
     # The direction that decides at the start is searched alone; the answer is checked in both.
     direction = first.bounds.provenance.adjacency if first.bounds is not None else None
     for side in (direction, None):
-        known = {"slope": slope, "target": target.epsilon, "accuracy": 0.2 * _SHARE * target.tolerance}
-        roots = find_root(scale, start=scale.to_u(value), again=again, **known)
+        accuracy = 0.2 * _SHARE * target.tolerance
+        roots = find_root(scale, start=scale.to_u(value), slope=slope, goal=goal, accuracy=accuracy, again=again)
         x = scale.to_x(next(roots))
         while True:
             trial = first if x == value else (yield make(x), side)

@@ -13,7 +13,8 @@ from dataclasses import replace
 from typing import Any
 
 from groupdp.bounds import Bounds
-from groupdp.calibration.search import composed_mu, gaussian_mu, growth, largest_integer
+from groupdp.calibration.search import Goal, largest_integer
+from groupdp.calibration.starts import composed_mu, gaussian_mu, growth
 from groupdp.calibration.target import Calibration, Found, Run, Target, Trial, read_target, result_of, target_of
 from groupdp.engines import Progress
 from groupdp.errors import LARGEST_COUNT, InvalidArgument, InWords, require_integer
@@ -49,6 +50,7 @@ def calibrate_steps(
     run, target = read_target(run, epsilon, delta, (group_size, adjacency, removed, added), engine, progress)
     _, put = one_phase(run, phase)
     others = sum(other.releases for other in mechanisms_of(put(steps=0)))
+    beside = put(steps=0) if others else None
     found = _largest_count(
         target,
         lambda steps, side: target.try_run(put(steps=steps), adjacency=side),
@@ -57,6 +59,7 @@ def calibrate_steps(
         smallest=0 if others else 1,
         largest=LARGEST_COUNT - others,
         even="even no step of that phase" if others else "even one step",
+        beside=beside,
     )
     return result_of(target, "steps", found, put(steps=int(found.value)))
 
@@ -87,6 +90,7 @@ def calibrate_batch_size(
         replace(training, sampling=sampling(1)),
         largest=max(training.sampling.values()["dataset_size"] - target.kept_places(), 1),
         even=f"even a batch of one {training.unit}",
+        beside=None if isinstance(run, Mechanism) else put(steps=0),
     )
     return result_of(target, "batch_size", found, put(sampling=sampling(int(found.value))))
 
@@ -131,15 +135,19 @@ def _largest_count(
     smallest: int = 1,
     largest: int,
     even: str,
+    beside: Run | None = None,
 ) -> Found:
     """The largest count whose certified upper epsilon is at most the target.
 
     `attempt(x, adjacency)` tries x, in one direction or (None) in all of them. `single` is the run with a count of 1,
-    whose mu grows with the (1 / power)-th power of the count, about; `even` says what the smallest count is, in words.
+    whose mu grows with the (1 / power)-th power of the count, about; `even` says what the smallest count is, in words,
+    and `beside` is the run without what is counted.
     """
+    grows = growth(target.epsilon, target.delta)
+    goal = Goal.beside(target.epsilon, None if beside is None else target.try_run(beside), grows)
     mu = composed_mu(target.composition(single))
-    ratio = gaussian_mu(target.epsilon, target.delta) / mu if mu > 0.0 else math.inf
-    slope = growth(target.epsilon, target.delta) / power
+    ratio = gaussian_mu(target.epsilon, target.delta) * math.sqrt(1.0 - goal.taken) / mu if mu > 0.0 else math.inf
+    slope = grows / power
     start = min(max(math.floor(min(ratio * ratio if power == 2 else ratio, 2.0**52)), smallest), largest)
     first = attempt(start, None)
     direction = first.bounds.provenance.adjacency if first.bounds is not None else None
@@ -152,7 +160,7 @@ def _largest_count(
             return seen[x]
 
         passed, other = largest_integer(
-            remembered, start=start, slope=slope, smallest=smallest, largest=largest, target=target.epsilon
+            remembered, start=start, slope=slope, smallest=smallest, largest=largest, goal=goal
         )
         if passed is None:
             raise target.refusal(even, attempt(smallest, None))

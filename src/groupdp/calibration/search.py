@@ -12,11 +12,7 @@ from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-import numpy as np
-
 from groupdp.calibration.target import Trial
-from groupdp.floats import FloatArray
-from groupdp.pairs import Branch, Composition, Round, Side
 
 #: Longest first step in the logarithm of the parameter, towards risk and towards safety; it doubles until the root is
 #: bracketed. Two values that failed say without a limit how much safer the next one is to be.
@@ -28,8 +24,6 @@ _PATIENCE = 12
 _BARRIER = 0.02
 #: log(x / (1 - x)) of a probability that is 1, about.
 _CERTAIN = 37.0
-#: Bounds around the target that are this narrow, relatively, place the root as well as they can.
-_NARROW = 1e-3
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,11 +59,43 @@ class Scale:
         return relative * (1.0 + math.exp(min(u, _CERTAIN))) if self.is_probability else relative
 
 
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """The target epsilon of a search; of its power `power`, which adds up over phases, about, `taken` is the share of
+    those that the search does not change."""
+
+    epsilon: float
+    power: float = 1.0
+    taken: float = 0.0
+
+    @classmethod
+    def beside(cls, epsilon: float, others: Trial | None, growth: float) -> Goal:
+        """The goal beside a trial of the phases that stay as they are; `growth` is d log epsilon / d log mu, so that
+        mu^2 grows with epsilon^(2 / growth)."""
+        if others is None or others.bounds is None or not others.bounds.upper < epsilon:
+            return cls(epsilon)
+        power = 2.0 / growth
+        return cls(epsilon, power, (others.bounds.upper / epsilon) ** power)
+
+    @property
+    def left(self) -> float:
+        """The epsilon that is left for what the search changes, if epsilons added up: no more than that."""
+        return self.epsilon * (1.0 - math.pow(self.taken, 1.0 / self.power))
+
+    def excess(self, trial: Trial, *, upper_side: bool = False) -> float | None:
+        """`Trial.excess` of what the search changes: about linear in the logarithm of the parameter."""
+        excess = trial.excess(self.epsilon, upper_side=upper_side)
+        if self.taken == 0.0 or excess is None or not math.isfinite(excess):
+            return excess
+        left = math.exp(min(self.power * excess, 700.0)) - self.taken
+        return math.log(left / (1.0 - self.taken)) / self.power if left > 0.0 else -math.inf
+
+
 @dataclass(slots=True)
 class Bracket:
     """The riskiest value that passed, and the safest one that did not (certified to fail, or undecided)."""
 
-    target: float
+    goal: Goal
     first_slope: float = 1.0
     """d log epsilon / du, about, before two points say it."""
     upper_side: bool = False
@@ -87,7 +113,7 @@ class Bracket:
         else:
             self.other = min(self.other, u)
         self.declined = self.declined + 1 if trial.bounds is None else 0
-        excess = trial.excess(self.target, upper_side=self.upper_side)
+        excess = self.goal.excess(trial, upper_side=self.upper_side)
         if excess is not None and math.isfinite(excess):
             self.recent = (*self.recent[-3:], (u, excess))
 
@@ -105,7 +131,7 @@ class Bracket:
     def step(self, u: float, trial: Trial) -> float | None:
         """From the trial at u to where the excess is 0: by the polynomial u(excess) through four points or three, or by
         the secant of two. None where the trial has no finite excess."""
-        excess = trial.excess(self.target, upper_side=self.upper_side)
+        excess = self.goal.excess(trial, upper_side=self.upper_side)
         if excess is None or not math.isfinite(excess):
             return None
         secant = -excess / self.slope()
@@ -155,7 +181,7 @@ class Root:
     """Where epsilon meets the target, about; or which limit it meets it beyond."""
 
     u: float
-    slope: float
+    slope: float  # d log epsilon / du
     above: float = 0.0  # how far the sides of the last bounds are from their middle, in the logarithm of epsilon
     below: float = 0.0
     outside: str | None = None  # "safest": even the safest value did not pass; "riskiest": even that one passed
@@ -163,7 +189,7 @@ class Root:
 
 
 def find_root(
-    scale: Scale, *, start: float, slope: float, target: float, accuracy: float, again: Callable[[], float] | None
+    scale: Scale, *, start: float, slope: float, goal: Goal, accuracy: float, again: Callable[[], float] | None
 ) -> Generator[float, Trial, Root]:
     """The root in u, to about the relative `accuracy`, or the limit of the scale it lies beyond; `slope` is d log
     epsilon / du, and `again` another start, for where the first one is far off.
@@ -171,7 +197,7 @@ def find_root(
     It yields the u to try next, and is sent the trial.
     """
     safest, riskiest = scale.to_u(scale.safest), scale.to_u(scale.riskiest)
-    bracket = Bracket(target, slope, longest=_FIRST_RETREAT if scale.is_probability else _FIRST_STEP)
+    bracket = Bracket(goal, slope, longest=_FIRST_RETREAT if scale.is_probability else _FIRST_STEP)
     u = min(max(start, safest), riskiest)
     barrier = math.inf
     for _ in range(_MOST_TRIALS):
@@ -185,32 +211,32 @@ def find_root(
             break
         barrier = min(barrier, u) if trial.bounds is None else barrier
         if bracket.other == barrier and barrier - bracket.passed <= _BARRIER:
-            return Root(bracket.passed, bracket.slope(), blocked=True)
+            return Root(bracket.passed, bracket.slope() * (1.0 - goal.taken), blocked=True)
         step = bracket.step(u, trial)
         following = min(max(bracket.next(u, trial), safest), riskiest)
         near = scale.distance(u, accuracy)
         if step is not None:
             unhindered = u + step == following and bracket.error_after(step) <= 0.1 * near
-            if abs(step) <= near or unhindered or (len(bracket.recent) > 1 and trial.straddles(_NARROW)):
+            if abs(step) <= near or unhindered or (len(bracket.recent) > 1 and trial.straddles):
                 # Where the bounds straddle the target, no trial nearer to it would be decided either.
-                return Root(u + step, bracket.slope(), *trial.room())
+                return Root(u + step, bracket.slope() * (1.0 - goal.taken), *trial.room())
         if bracket.other - bracket.passed <= near:
-            return Root(following, bracket.slope())
+            return Root(following, bracket.slope() * (1.0 - goal.taken))
         if again is not None and (step is None or abs(step) > _FIRST_STEP):
             other = min(max(scale.to_u(again()), safest), riskiest)
             following = other if bracket.passed < other < bracket.other else following
         u, again = following, None
-    return Root(bracket.passed if math.isfinite(bracket.passed) else u, bracket.slope())
+    return Root(bracket.passed if math.isfinite(bracket.passed) else u, bracket.slope() * (1.0 - goal.taken))
 
 
 def largest_integer(
-    attempt: Callable[[int], Trial], *, start: int, slope: float, smallest: int, largest: int, target: float
+    attempt: Callable[[int], Trial], *, start: int, slope: float, smallest: int, largest: int, goal: Goal
 ) -> tuple[int | None, int | None]:
     """(the largest integer that passes, the smallest that was tried above it and did not).
 
     None, ... if even `smallest` does not pass; ..., None if `largest` does.
     """
-    bracket, barrier = Bracket(target, slope, upper_side=True), math.inf
+    bracket, barrier = Bracket(goal, slope, upper_side=True), math.inf
     passed, other = smallest - 1, largest + 1
     x = min(max(start, smallest), largest)
     halve = 0
@@ -234,115 +260,3 @@ def largest_integer(
             following, halve = (passed + other) // 2, 0
         x = min(max(following, passed + 1), other - 1)
     return (passed if passed >= smallest else None), (other if other <= largest else None)
-
-
-# Where to start: the central limit of the privacy loss. Nothing from here on is part of a proof.
-
-#: Components looked at per mixture: a start need not be better than that.
-_MOST_COMPONENTS = 128
-
-
-def gaussian_mu(epsilon: float, delta: float) -> float:
-    """The mu for which a mu-GDP mechanism has that epsilon at that delta, roughly."""
-    low, high = math.log(1e-12), math.log(1e12)
-    for _ in range(60):
-        middle = 0.5 * (low + high)
-        mu = math.exp(middle)
-        first = _log_normal(0.5 * mu - epsilon / mu)
-        second = _log_normal(-0.5 * mu - epsilon / mu) + epsilon
-        gap = second - first
-        log_delta = first + (math.log(-math.expm1(gap)) if gap < 0.0 else -math.inf)
-        low, high = (middle, high) if log_delta < math.log(delta) else (low, middle)
-    return math.exp(0.5 * (low + high))
-
-
-def growth(epsilon: float, delta: float) -> float:
-    """d log epsilon / d log mu of a Gaussian mechanism, roughly."""
-    apart = gaussian_mu(1.1 * epsilon, delta) / gaussian_mu(epsilon, delta)
-    return math.log(1.1) / max(math.log(apart), 0.01)
-
-
-def composed_mu(composition: Composition, noise_factor: float = 1.0) -> float:
-    """sqrt(sum_j T_j chi^2_j), chi^2 = int (P - Q)^2 / phi of one round."""
-    total = 0.0
-    for round_, times in composition:
-        if not round_.has_noise:
-            return math.inf
-        if isinstance(round_, Round):
-            parts = zip(round_.log_weights, round_.branches, strict=True)
-            total += times * math.fsum(
-                math.exp(weight) * _squared_distance(part, noise_factor) for weight, part in parts
-            )
-        else:
-            total += (
-                times
-                * math.expm1(min((round_.largest_shift / noise_factor) ** 2, 300.0))
-                * math.exp(2.0 * round_.log_mass_above_zero)
-            )
-    return math.sqrt(max(total, 0.0))
-
-
-def _squared_distance(branch: Branch, noise_factor: float) -> float:
-    (x, a), (y, b) = (_likeliest(side, noise_factor) for side in (branch.right, branch.left))
-    shifts, weights = np.concatenate((x, -y)), np.concatenate((a, -b))
-    return float(weights @ np.expm1(np.minimum(np.multiply.outer(shifts, shifts), 300.0)) @ weights)
-
-
-def _likeliest(side: Side, noise_factor: float) -> tuple[FloatArray, FloatArray]:
-    mode = int(np.argmax(side.probabilities))
-    kept = slice(max(mode - _MOST_COMPONENTS // 2, 0), mode + _MOST_COMPONENTS // 2)
-    return side.shifts[kept] / noise_factor, side.probabilities[kept]
-
-
-def noise_factor_for(composition: Composition, mu: float) -> float:
-    """The factor on all noise at which the central limit has this mu."""
-    low, high = math.log(1e-9), math.log(1e21)
-    for _ in range(50):
-        middle = 0.5 * (low + high)
-        low, high = (middle, high) if composed_mu(composition, math.exp(middle)) > mu else (low, middle)
-    return math.exp(0.5 * (low + high))
-
-
-def rare_share(composition: Composition, epsilon: float, delta: float) -> float | None:
-    """The factor on the probability of the smallest shift at which single large losses alone have this delta, roughly;
-    None where they are not rare then, or the rounds are of another kind."""
-    (round_, times), *others = composition
-    if others or not isinstance(round_, Round) or len(round_.branches) != 1:
-        return None
-    right, left = round_.branches[0].right, round_.branches[0].left
-    if len(right.shifts) < 2 or right.shifts[0] != 0.0 or left.shifts[-1] != 0.0:
-        return None
-    shift, probability = float(right.shifts[1]), float(right.probabilities[1])
-
-    def log_probability(u: float) -> float:
-        """log p with 1 - p + p e^{shift u - shift^2 / 2} = e^epsilon."""
-        ratio = shift * u - 0.5 * shift * shift
-        return _log_expm1(epsilon) - _log_expm1(ratio)
-
-    low, high = 0.5 * shift + 1e-9 / shift, 0.5 * shift + 700.0 / shift
-    for _ in range(60):
-        u = 0.5 * (low + high)
-        first, second = _log_normal(shift - u), shift * u - 0.5 * shift * shift + _log_normal(-u)
-        gap = second - first
-        log_delta = log_probability(u) + first + (math.log(-math.expm1(gap)) if gap < 0.0 else -math.inf)
-        low, high = (u, high) if log_delta + math.log(times) > math.log(delta) else (low, u)
-    log_p = log_probability(0.5 * (low + high))
-    rare = log_p + math.log(times) < 0.0
-    return math.exp(log_p) / probability if rare and probability > 0.0 else None
-
-
-def noise_slope(composition: Composition, factor: float) -> float:
-    """- d log mu / d log noise at this factor, roughly."""
-    near, far = composed_mu(composition, factor / 1.1), composed_mu(composition, factor)
-    return min(math.log(near / far) / math.log(1.1), 10.0) if 0.0 < far < near < math.inf else 1.0
-
-
-def _log_expm1(x: float) -> float:
-    return x if x > 40.0 else math.log(math.expm1(x))
-
-
-def _log_normal(z: float) -> float:
-    """log Phi(z), roughly; by Mills' ratio where erfc would underflow."""
-    if z > -30.0:
-        return math.log(0.5 * math.erfc(-z / math.sqrt(2.0)))
-    return -0.5 * z * z - math.log(-z) - 0.5 * math.log(2.0 * math.pi) - 1.0 / (z * z)

@@ -51,11 +51,10 @@ class Trial:
     passes: bool
     fails: bool
 
-    def straddles(self, narrow: float) -> bool:
-        """Whether the target is between bounds whose relative distance is at most `narrow`."""
-        if self.bounds is None or self.passes or self.fails:
-            return False
-        return self.bounds.width <= narrow * self.bounds.lower
+    @property
+    def straddles(self) -> bool:
+        """Whether the target is between the bounds."""
+        return self.bounds is not None and not self.passes and not self.fails and self.bounds.lower > 0.0
 
     def room(self) -> tuple[float, float]:
         """How far the upper and the lower side are from the middle, in logarithms; 0 where one is infinite or 0."""
@@ -92,6 +91,8 @@ class Target:
     last_error: LimitExceeded | None = field(default=None)
     near: bool = False
     """Whether a trial came close to the target: those that follow are narrow at once."""
+    answers: dict[Any, Trial] = field(default_factory=dict)
+    """By composition: epochs that are not whole count as whole ones, so many runs may be the same."""
 
     def try_run(self, run: Run, *, group_size: int | None = None, adjacency: str | None = None) -> Trial:
         """One certified evaluation; of one ordered change alone if `adjacency` names one.
@@ -102,14 +103,20 @@ class Target:
         neighbours = self._neighbours(group_size, adjacency)
 
         def trial(tolerance: float | None) -> Trial:
-            self.trials += 1
             try:
                 question = question_about(run, neighbours)
-                options = self.options if tolerance is None else replace(self.options, tolerance=tolerance)
-                bounds = epsilon_of_question(question, math.log(self.delta), options)
+                asked = question.compositions, question.alternatives, tolerance
+                if asked not in self.answers:
+                    self.answers[asked] = answer(question, tolerance)
+                return self.answers[asked]
             except LimitExceeded as error:
                 self.last_error = error
                 return Trial(None, passes=False, fails=False)
+
+        def answer(question: Question, tolerance: float | None) -> Trial:
+            self.trials += 1
+            options = self.options if tolerance is None else replace(self.options, tolerance=tolerance)
+            bounds = epsilon_of_question(question, math.log(self.delta), options)
             if bounds.provenance.engine == "exact":  # no engine was asked
                 self.trials -= 1
             return self._judged(bounds)
@@ -301,7 +308,9 @@ class Calibration:
     @property
     def proved_gap(self) -> float | None:
         """How far, relatively, `value` may be from the best one: its distance to the value proved to fail."""
-        return None if self.failing_value is None else abs(self.value - self.failing_value) / abs(self.value)
+        if self.failing_value is None or self.value == self.failing_value:
+            return None if self.failing_value is None else 0.0
+        return abs(self.value - self.failing_value) / abs(self.value) if self.value else math.inf
 
     def as_dict(self) -> dict[str, Any]:
         """Plain numbers, for JSON."""

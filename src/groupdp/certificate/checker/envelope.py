@@ -8,13 +8,14 @@ LR_i(t) > alpha are *active*; between two changes of the active set alpha is a s
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from flint import acb, arb
+from flint import acb, arb, arb_poly
 
 from groupdp.certificate.checker.laws import Profile
-from groupdp.certificate.checker.lines import Line, Place, layers, normal
+from groupdp.certificate.checker.lines import MOST_NODES, Line, Place, layers, normal, transform
 from groupdp.certificate.checker.reading import Clock, Undecided, hint
 
 
@@ -77,6 +78,10 @@ class Envelope:
         shifted = sum((self.h[i] * self.mu[i] * self.ratio(i, t) for i in active), arb(0))
         return shifted / (self.alpha(active, t) * self.weight(active))
 
+    def own_threshold(self, i: int, active: set[int], t: arb) -> Any:
+        """The v with LR_i(v) = alpha(t)."""
+        return -self.alpha(active, t).log() / self.mu[i] - self.mu[i] / 2
+
     def gap(self, i: int, active: set[int], t: arb) -> Any:
         """log(alpha / LR_i), a convex function of t."""
         return self.alpha(active, t).log() + self.mu[i] * t + self.mu[i] ** 2 / 2
@@ -119,70 +124,131 @@ class Envelope:
         return True
 
 
-def profile_line(round_: Profile, hints: Any, at: Place) -> Line:
-    """The envelope on Re z = c: C-19 for G, C-20 for the decay."""
-    curve = Envelope(round_, hints, at.clock)
-    cells = int(hint(hints, "cells", 2, 5000))
-    atom = 1 - moment(curve, acb(0))
-    samples = []
-    for j in range(max(at.count, 1)):
-        at.clock.check()
-        samples.append(atom + moment(curve, acb(at.c, at.step * j)))
-    far = (atom + moment(curve, acb(at.beyond))).real.upper()
-    lost = lost_by(curve, at.c, at.step * at.count, cells) if at.count else arb(0)
-    return Line(samples, far, 1 - lost / samples[0].real.upper(), arb(0), arb(0))
-
-
 def phi(t: Any) -> Any:
     """The standard normal density."""
     return (-t * t / 2).exp() / (2 * arb.pi()).sqrt()
 
 
-def moment(curve: Envelope, z: acb) -> acb:
-    """C-19: E[e^{zL}; L != 0], both signs of L together."""
-    total, c = acb(0), z.real
+@dataclass
+class Part:
+    """The density `weight` phi(t) at the losses log alpha(t) and -log alpha(t), for t from `low` to `high`.
+
+    alpha is a polynomial in e^{-unit t} with positive coefficients, of powers from `least` to `most`.
+    """
+
+    alpha: arb_poly
+    weight: arb
+    low: arb
+    high: arb
+    least: int
+    most: int
+
+
+def parts_of(curve: Envelope) -> Iterator[Part]:
+    """C-19: the pieces, and for each i the intervals between its own thresholds on which it is not active."""
+    factors = [h * (-mu * mu / 2).exp() for h, mu in zip(curve.h, curve.mu, strict=True)]
     for piece in curve.pieces:
-        curve.clock.check()
-
-        def integrand(t: Any, analytic: bool = False, active: set[int] = piece.active) -> Any:
-            ratio = acb(curve.alpha(active, t))
-            if analytic and not ratio.real > 0:
-                return acb("nan")
-            log = ratio.log()
-            return (((1 + z) * log).exp() + (-z * log).exp()) * phi(acb(t))
-
-        inner = acb.integral(integrand, acb(piece.low.mid()), acb(piece.high.mid()), eval_limit=5000)
-        if not inner.is_finite():
-            raise Undecided("an integral of the envelope could not be enclosed")
-        for t in (piece.low, piece.high):  # the ends are balls
-            log = curve.alpha(piece.active, t).log()
-            inner += ball(t.rad() * (((1 + c) * log).exp() + (-c * log).exp()) * phi(t))
-        total += curve.weight(piece.active) * inner
-        for i in range(1, curve.top + 1):
-            if i not in piece.active:
-                ends = (own_threshold(curve, i, piece.active, t) for t in (piece.high, piece.low))
-                total += curve.h[i] * (gaussian(curve.mu[i], next(ends), z) - gaussian(curve.mu[i], next(ends), z))
-    last = curve.pieces[-1].active  # beyond the end: alpha <= LR_k, and every i below its own threshold at most
-    beyond = gaussian(curve.mu[-1], curve.end, acb(c)).real
+        weight, most = curve.weight(piece.active), max(piece.active, default=0)
+        terms = [factors[i] / weight if i == 0 or i in piece.active else arb(0) for i in range(most + 1)]
+        yield Part(arb_poly(terms), weight, piece.low, piece.high, 0, most)
     for i in range(1, curve.top + 1):
-        beyond += curve.h[i] * gaussian(curve.mu[i], own_threshold(curve, i, last, curve.end), acb(c)).real
-    return total + ball(beyond)
+        alone = arb_poly([arb(0)] * i + [factors[i] / curve.h[i]])
+        for is_active, run in itertools.groupby(curve.pieces, key=lambda piece: i in piece.active):
+            if not is_active:
+                pieces = list(run)
+                high = curve.own_threshold(i, pieces[0].active, pieces[0].high)
+                low = curve.own_threshold(i, pieces[-1].active, pieces[-1].low)
+                yield Part(alone, curve.h[i], low, high, i, i)
 
 
-def ball(size: arb) -> acb:
-    """All complex numbers of at most this size (and some more)."""
-    real = (-size.abs_upper()).union(size.abs_upper())
-    return acb(real, real)
+class Rule:
+    """C-101: E[e^{zL}; L != 0], both signs of L together, as a sum over nodes."""
+
+    def __init__(self, curve: Envelope, hints: Any) -> None:
+        self.curve = curve
+        self.nodes: list[tuple[arb, arb]] = []  # log alpha, and the weight of e^{(1 + z) log alpha} + e^{-z log alpha}
+        self.panels: list[tuple[arb, list[tuple[arb, arb, arb]]]] = []  # m D; log alpha from both sides, and a factor
+        self.ends: list[tuple[arb, arb]] = []  # log alpha and a weight, as of nodes
+        hints = {"nodes": 48, "reach": 1.0, **hints}  # certificates of 0.2 have neither
+        count, reach = int(hint(hints, "nodes", 2, 200)), hint(hints, "reach", 1e-6, 3)
+        places = [arb.legendre_p_root(count, j, True) for j in range(count)]
+        for part in parts_of(curve):
+            self.add(part, places, reach)
+
+    def add(self, part: Part, places: list[tuple[arb, arb]], reach: float) -> None:
+        """The nodes of a part and all that is needed of it for its errors."""
+        unit, low, high = self.curve.mu[1], part.low.mid(), part.high.mid()
+        strip = arb(min(reach / max(part.most * float(unit), reach), 1.0))
+        count = int(0.75 * float((high - low) / strip)) + 1
+        half = (high - low) / (2 * count)
+        ratio, turn = 2 * strip / half, unit * (part.most - part.least) * strip / 2
+        if not (half > 0 and ratio >= 3 and turn < arb.pi() / 2) or len(self.nodes) + count * len(places) > MOST_NODES:
+            raise Undecided("the nodes of an envelope are too few or too many")
+
+        def log_alpha(t: arb) -> Any:
+            return part.alpha((-unit * t).exp()).log()
+
+        scale, panels = part.weight * half, []
+        off = 5 * scale * ratio ** (-2 * len(places)) * (strip**2 / 2).exp() / (2 * arb.pi()).sqrt()
+        for n in range(count):
+            self.curve.clock.check()
+            middle = low + (2 * n + 1) * half
+            for place, weight in places:
+                t = middle + half * place
+                self.nodes.append((log_alpha(t), scale * weight * phi(t)))
+            near = (abs(middle) - 1.2 * strip).max(arb(0))
+            sides = log_alpha(middle - 1.2 * strip), log_alpha(middle + 1.2 * strip) + turn.cos().log()
+            panels.append((*sides, off * (-(near**2) / 2).exp()))
+        self.panels.append((part.most * unit * strip, panels))
+        self.ends += [(log_alpha(t), part.weight * t.rad() * phi(t)) for t in (part.low, part.high)]
+
+    def weights(self, c: arb) -> tuple[list[arb], list[arb]]:
+        """Losses, and the weights of their e^{i s L} on Re z = c."""
+        above = [weight * ((1 + c) * x).exp() for x, weight in self.nodes]
+        below = [weight * (-c * x).exp() for x, weight in self.nodes]
+        return [x for x, _ in self.nodes] + [-x for x, _ in self.nodes], above + below
+
+    def error(self, c: arb) -> Callable[[arb], arb]:
+        """How far the sum over the nodes is from the moment at c + is, as a function of s."""
+        rest = sum((size * (((1 + c) * x).exp() + (-c * x).exp()) for x, size in self.ends), self.beyond(c)).upper()
+        sizes = [
+            (turn, sum((size * (((1 + c) * x).exp() + (-c * y).exp()) for x, y, size in panels), arb(0)).upper())
+            for turn, panels in self.panels
+        ]
+        return lambda s: rest + sum(((turn * s).exp() * size for turn, size in sizes), arb(0))
+
+    def beyond(self, c: arb) -> Any:
+        """C-19: what lies beyond the end, where alpha <= LR_k and every i is below its own threshold, at most."""
+        curve = self.curve
+        total = gaussian(curve.mu[-1], curve.end, c)
+        for i in range(1, curve.top + 1):
+            own = curve.own_threshold(i, curve.pieces[-1].active, curve.end)
+            total += curve.h[i] * gaussian(curve.mu[i], own, c)
+        return total
+
+    def moment(self, c: arb) -> Any:
+        """At a real c."""
+        wrong = self.error(c)(arb(0))
+        return sum(self.weights(c)[1], arb(0)) + (-wrong).union(wrong)
 
 
-def own_threshold(curve: Envelope, i: int, active: set[int], t: arb) -> Any:
-    """The v with LR_i(v) = alpha(t)."""
-    return -curve.alpha(active, t).log() / curve.mu[i] - curve.mu[i] / 2
+def gaussian(mu: arb, v: arb, c: arb) -> Any:
+    """The integral of (LR^{1+c} + LR^{-c}) phi up to v, for N(mu) against N(0)."""
+    return (mu**2 * c * (c + 1) / 2).exp() * (normal(v + (1 + c) * mu) + normal(v - c * mu))
 
 
-def gaussian(mu: arb, v: arb, z: acb) -> Any:
-    """The integral of (LR^{1+z} + LR^{-z}) phi up to v, for N(mu) against N(0)."""
-    return (mu**2 * z * (z + 1) / 2).exp() * (normal(v + (1 + z) * mu) + normal(v - z * mu))
+def profile_line(round_: Profile, hints: Any, at: Place) -> Line:
+    """The envelope on Re z = c: C-19 and C-101 for G, C-20 for the decay."""
+    curve = Envelope(round_, hints, at.clock)
+    cells, rule = int(hint(hints, "cells", 2, 5000)), Rule(curve, hints)
+    atom, error = 1 - rule.moment(arb(0)), rule.error(at.c)
+    samples = []
+    for j, value in enumerate(transform(*rule.weights(at.c), at)):
+        ball = (-error(at.step * j)).union(error(at.step * j))
+        samples.append(atom + value + (acb(ball, ball) if j else ball))
+    far = (atom + rule.moment(at.beyond)).upper()
+    lost = lost_by(curve, at.c, at.step * at.count, cells) if at.count else arb(0)
+    return Line(samples, far, 1 - lost / samples[0].real.upper(), arb(0), arb(0))
 
 
 def lost_by(curve: Envelope, c: arb, s: arb, cells: int) -> arb:

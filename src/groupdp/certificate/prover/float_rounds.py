@@ -24,6 +24,10 @@ _LARGEST_LOG_RATIO = 600.0
 _LARGEST_GRID = 4e6  # numbers in the table of an envelope's ratios
 
 
+#: Widths of the ellipses around the panels of an envelope, times its largest active shift.
+_REACHES = np.geomspace(0.02, 2.9, 60)
+
+
 class FloatMixtures:
     """A round of mixtures in floats, with the shifts that matter: log A, log B and the slopes on a grid of u."""
 
@@ -85,6 +89,33 @@ class FloatMixtures:
             layers += rectangles(loss.tolist(), heights.tolist())
         return partial(_decay_of, *np.array(layers).T)
 
+    def hints(self, c: float, beyond: float, length: float, nats: float) -> dict[str, Any]:
+        """The quadrature: its strip, its step, its range, and the shifts that are kept."""
+        best, strip = 0.0, 0.0
+        widest = min(math.pi / max(*self.spans, 1e-9), 8.0)
+        for d in (widest * np.linspace(0.05, 0.97, 47)).tolist():
+            cosine = math.cos(self.spans[1] * d / 2) if self.spans[1] else 1.0
+            exponent = nats + math.log(2) + d * d / 2 + length * d * sum(self.largest) - beyond * math.log(cosine)
+            if 2 * math.pi * d / exponent > best:
+                best, strip = 2 * math.pi * d / exponent, d
+        lows, highs = [], []
+        for a in (beyond, c, beyond):  # the first only extends the grid
+            lw = self.log_weights(a)
+            inside = np.flatnonzero((lw > lw.max() - nats - 12.0).any(axis=0))
+            lows.append(float(self.u[max(inside[0] - 1, 0)]))
+            falling = int(np.flatnonzero(~self.falls(a))[-1]) + 1
+            highs.append(float(self.u[min(max(inside[-1], falling) + 1, len(self.u) - 1)]))
+        lowest = self.unit * (1 + c) * self.right_from
+        return {
+            "step": best,
+            "strip": strip,
+            "first": math.floor(min(*lows, lowest - 1.0) / best),
+            "last": math.ceil(max(highs) / best),
+            "right_from": self.right_from,
+            "right_to": self.right_to,
+            "left_to": self.left_to,
+        }
+
 
 class FloatGaussians:
     """A coin over Gaussian rounds in floats."""
@@ -102,6 +133,10 @@ class FloatGaussians:
         logs = self.log_p + self.squares * c * (1 + c) / 2
         logs -= np.logaddexp.reduce(logs)
         return lambda s: math.log(float(np.exp(logs - self.squares * s * s / 2).sum()) + 1e-300)
+
+    def hints(self, c: float, beyond: float, length: float, nats: float) -> dict[str, Any]:
+        """None."""
+        return {}
 
 
 class FloatProfile:
@@ -184,6 +219,19 @@ class FloatProfile:
                 events.append([middle, i])
         return sorted(events, reverse=True)
 
+    def hints(self, c: float, beyond: float, length: float, nats: float) -> dict[str, Any]:
+        """The changes of the active set, the end, and as few nodes in all as there can be (C-101)."""
+
+        def nodes(reach: float) -> int:
+            grown = 1.2 * (1 + c) - c * math.log(math.cos(reach / 2)) / reach
+            turned = max(length + grown, 1.2 * (1 + beyond)) * reach
+            return max(math.ceil((nats + 4.0 + turned) / (2 * math.log(3.0))), 2)
+
+        reach = min(_REACHES.tolist(), key=lambda reach: nodes(reach) / reach)
+        end = -(1 + beyond) * float(self.mu[-1]) - math.sqrt(2 * nats) - 2.0 - self.behind
+        events = [event for event in self.events() if event[0] > end]
+        return {"events": events, "end": end, "cells": 1000, "nodes": nodes(reach), "reach": reach}
+
 
 def floats_of(parts: Composition, log_left_out: float, envelope_left_out: float = -math.inf) -> list[Any]:
     """The rounds in floats, without the shifts whose probability is at most e^log_left_out in all."""
@@ -200,6 +248,26 @@ def floats_of(parts: Composition, log_left_out: float, envelope_left_out: float 
         else:
             rounds.append(FloatHidden(round_) if isinstance(round_, Hidden) else FloatGaussians(round_))
     return rounds
+
+
+def nodes_of_envelope(round_: Profile, hints: dict[str, Any]) -> float:
+    """About how many nodes the checker's rule has (C-101)."""
+    unit, reach, active, panels = float(arb(round_.unit)), float(hints["reach"]), {1}, 0.0
+
+    def count(length: float, most: int) -> float:
+        return 0.75 * max(length, 0.0) * max(most * unit / reach, 1.0) + 1
+
+    starts = {i: -i * unit / 2 for i in range(2, len(round_.law))}  # of those that are not active
+    high = -unit / 2
+    for t, i in [*hints["events"], (hints["end"], 0)]:
+        panels += count(high - t, max(active, default=0))
+        if i in starts:
+            panels += count(starts.pop(i) - t, i)
+        else:
+            starts[i] = t
+        active, high = active ^ {i}, t
+    starts.pop(0)
+    return float(hints["nodes"]) * (panels + sum(count(start - hints["end"], i) for i, start in starts.items()))
 
 
 @lru_cache(maxsize=8)

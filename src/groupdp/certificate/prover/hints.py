@@ -36,7 +36,7 @@ def hints_for(parts: Composition, *, epsilon: float, log_delta: float, accuracy:
     cumulant = _cumulant(rounds, times)
     screen = _screen(cumulant, epsilon, log_delta)
     if screen is not None:
-        per_round = [_grid_hints(round_, screen, screen * 1.01, 0.0, 50.0) for round_ in rounds]
+        per_round = [round_.hints(screen, screen * 1.01, 0.0, 50.0) for round_ in rounds]
         placed = {"abscissa": screen, "beyond": screen * 1.01, "step": 1.0, "points": 0}
         return {"precision": 128, **placed, "rounds": per_round}
     tolerance = min(max(accuracy * saddle(cumulant, epsilon), 1e-60), 1e-3)
@@ -52,7 +52,7 @@ def hints_for(parts: Composition, *, epsilon: float, log_delta: float, accuracy:
     step = 2 * math.pi / period
     length = _length(rounds, times, c, peak, log_error, math.sqrt(2 * max(peak - log_error, 1.0) / variance))
     nats = max(peak - log_error, 0.0) + math.log(sum(times)) + _TAIL
-    per_round = [_grid_hints(round_, c, beyond, length, nats) for round_ in rounds]
+    per_round = [round_.hints(c, beyond, length, nats) for round_ in rounds]
     bits = max(
         round_.bits(c, beyond, length, nats) if isinstance(round_, FloatHidden) else 1.45 * nats for round_ in rounds
     )
@@ -127,41 +127,6 @@ def _length(rounds: Any, times: list[float], c: float, peak: float, log_error: f
             return s
         s *= 1.12
     raise Undecided("the contour would be too long: too few rounds")
-
-
-def _grid_hints(round_: Any, c: float, beyond: float, length: float, nats: float) -> dict[str, Any]:
-    """The quadrature of one round: its strip, its step, its range."""
-    if isinstance(round_, FloatGaussians):
-        return {}
-    if isinstance(round_, FloatHidden):
-        return round_.hints(c, beyond, length, nats)
-    if isinstance(round_, FloatProfile):
-        end = -(1 + beyond) * float(round_.mu[-1]) - math.sqrt(2 * nats) - 2.0 - round_.behind
-        return {"events": [event for event in round_.events() if event[0] > end], "end": end, "cells": 1000}
-    best, strip = 0.0, 0.0
-    widest = min(math.pi / max(*round_.spans, 1e-9), 8.0)
-    for d in (widest * np.linspace(0.05, 0.97, 47)).tolist():
-        cosine = math.cos(round_.spans[1] * d / 2) if round_.spans[1] else 1.0
-        exponent = nats + math.log(2) + d * d / 2 + length * d * sum(round_.largest) - beyond * math.log(cosine)
-        if 2 * math.pi * d / exponent > best:
-            best, strip = 2 * math.pi * d / exponent, d
-    lows, highs = [], []
-    for a in (beyond, c, beyond):  # the first only extends the grid
-        lw = round_.log_weights(a)
-        inside = np.flatnonzero((lw > lw.max() - nats - 12.0).any(axis=0))
-        lows.append(float(round_.u[max(inside[0] - 1, 0)]))
-        falling = int(np.flatnonzero(~round_.falls(a))[-1]) + 1
-        highs.append(float(round_.u[min(max(inside[-1], falling) + 1, len(round_.u) - 1)]))
-    lowest = round_.unit * (1 + c) * round_.right_from
-    return {
-        "step": best,
-        "strip": strip,
-        "first": math.floor(min(*lows, lowest - 1.0) / best),
-        "last": math.ceil(max(highs) / best),
-        "right_from": round_.right_from,
-        "right_to": round_.right_to,
-        "left_to": round_.left_to,
-    }
 
 
 #: Cells below and above the median that an offset is tried on, how many are tried, and the steps of one.

@@ -15,6 +15,7 @@ from groupdp.certificate.checker.contour import MOST_NODES, MOST_POINTS, largest
 from groupdp.certificate.checker.laws import Change, Composition, Gaussians, Mixtures, Noiseless, Profile, changes
 from groupdp.certificate.checker.lines import Hidden
 from groupdp.certificate.checker.reading import Clock, Undecided, number
+from groupdp.certificate.prover.float_rounds import nodes_of_envelope
 from groupdp.certificate.prover.hints import hints_for, lattice_hints
 from groupdp.errors import LimitExceeded
 
@@ -24,10 +25,10 @@ ATTEMPTS = (1e-2, 1e-4, 1e-7)
 FEWEST_CELLS, ENOUGH_CELLS, MOST_CELLS = 1_000, 8_000, 60_000
 #: Steps of a certificate, some 5 000 in a second; a third of them are for contours, half of them for a narrow interval.
 MOST_STEPS = 1_500_000
-#: Steps of the contours of few rounds and of envelopes, which are long, before lattices are tried: some 5 s in all.
+#: Steps of the contours of few rounds, which are long, before lattices are tried: some 5 s in all.
 _FIRST_STEPS, _FEW_ROUNDS = 25_000, 100
-#: Terms of sums in a contour that take as long as a step, about, and as an integral.
-_TERMS_OF_STEP, _STEPS_OF_INTEGRAL = 1_600.0, 160.0
+#: Terms of sums in a contour that take as long as a step, about, and as a node of an envelope.
+_TERMS_OF_STEP, _TERMS_OF_NODE = 1_600.0, 100.0
 #: Relative width of an interval that is not worth more cells.
 NARROW = 1e-4
 #: Errors of hints in floats: the checker then says which hint is missing.
@@ -116,11 +117,9 @@ class Proving:
 
     @property
     def has_long_contours(self) -> bool:
-        """Whether lattices are tried before long contours: few rounds decay slowly, and envelopes have integrals."""
+        """Whether lattices are tried before long contours: few rounds decay slowly."""
         return not self.has_hidden_laws and all(
-            sum(times for _, times in pair.parts) <= _FEW_ROUNDS
-            or any(isinstance(round_, Profile) for round_, _ in pair.parts)
-            for pair in self.pairs
+            sum(times for _, times in pair.parts) <= _FEW_ROUNDS for pair in self.pairs
         )
 
     def contours(self, *, long: bool = True) -> None:
@@ -235,10 +234,14 @@ class Proving:
 
 
 def more_cells(cells: int, factor: float) -> int:
-    """Cells for an interval that is to be narrower by `factor`: its width is an error of second order."""
+    """Cells for an interval that is to be narrower by `factor`.
+
+    Its width is an error of second order, and of a lower one in few cells: a third lattice takes longer than a larger
+    second one.
+    """
     if not cells:
         return FEWEST_CELLS
-    return min(math.ceil(cells * min(max(1.2 * math.sqrt(factor), 1.5), 8.0)), MOST_CELLS)
+    return min(math.ceil(cells * min(max(2.0 * math.sqrt(factor), 1.5), 16.0)), MOST_CELLS)
 
 
 def steps_of(noisy: Composition, hints: dict[str, Any]) -> float:
@@ -252,7 +255,7 @@ def steps_of(noisy: Composition, hints: dict[str, Any]) -> float:
             terms = math.inf if nodes >= MOST_NODES else len(round_.branches) * nodes * hints["points"]
             total += terms / _TERMS_OF_STEP
         elif isinstance(round_, Profile):
-            total += (len(part["events"]) + 1) * hints["points"] * _STEPS_OF_INTEGRAL
+            total += 2 * nodes_of_envelope(round_, part) * (hints["points"] + _TERMS_OF_NODE) / _TERMS_OF_STEP
         elif isinstance(round_, Hidden):
             for factor in part["factors"]:
                 nodes, points = factor["last"] - factor["first"], factor["high"] - factor["low"]
