@@ -371,9 +371,9 @@ MUTATIONS = tuple(
         ),
         (
             "S-21",
-            "contour.c",
+            "reach.c",
             "path->log_scale_error += 1.01 * count * tilted[i].log_moment_error;",
-            "path.log_scale_error += 0.0;",
+            "path->log_scale_error += 0.0;",
             "the rounds' part of the error of K(c)",
             "formula",
         ),
