@@ -14,6 +14,9 @@
  * them make a ratio below 2^(-60 / 20000): all of them are below 8 U of the sum. */
 #define NEGLIGIBLE 0x1p-60
 #define MOST_PLACES 20000
+/* Above 2^-1074 by more than 20 000 terms and what a product adds; b_0 is a normal double above the other. */
+#define LOG_UNDERFLOW -730.0
+#define LEAST_LOG_NONE -690.0
 
 /* The largest step whose error is below e^log_tolerance. */
 static double rate_step(double shape, double frequency, double log_tolerance)
@@ -156,20 +159,25 @@ static void tabulate_counts(workspace *space, allocation_table *table, const dou
     for (int j = 0; j < nodes; j++) {
         const double *row = b + (size_t)j * (n + 1);
         double missing = whole(weight, lost + (size_t)fine * j, places), rho = absent * exp(table->step * (table->first + j));
-        double log_none = missing < 0.5 ? log1p(-missing) : log(row[0]), scale, last, most = 1.0;
+        double log_none = missing < 0.5 ? log1p(-missing) : log(row[0]), scale, last, least, most = 0.0, charge;
+        double underflow = many + (x[(size_t)fine * j + places - 1] > LARGEST_POINT ? LOG_WITHOUT_POINTS : LOG_UNDERFLOW);
         if (recurrent) {
-            scale = power_by_recurrence(row, multiple, n, rho, g);
+            scale = power_by_recurrence(row, multiple, n, rho, g, &least);
             last = g[0];
             for (int m = 0; m <= n; m++)
                 most = larger(most, g[m]);
+            charge = log(most) + of->places * log_none - rho + scale + underflow - log_none;
+            if (scale > 0.0) /* then every f_m has an error relative to itself */
+                charge = log_add(charge, log(last / least) + of->places * log_none - rho + scale + many + LOG_UNDERFLOW - log_none);
+            charge += log1p(rho);
         } else {
-            last = power_by_squaring(space, row, of->places, n, rho, &scale);
-            most = n + 1.0;
+            charge = underflow - many - log_none;
+            last = power_by_squaring(space, row, of->places, n, rho, &scale, &charge);
+            charge = log_add(charge, underflow - log_none) + of->places * log_none - rho + scale;
         }
-        double log_start = of->places * log_none - rho + scale;
-        double underflow = many + (x[(size_t)fine * j + places - 1] > LARGEST_POINT ? LOG_WITHOUT_POINTS : -730.0);
-        table->log_count[j] = log(last) + log_start;
-        table->log_lost[j] = log(most) + log_start + underflow - larger(log_none, -700.0);
+        table->log_count[j] = log(last) + of->places * log_none - rho + scale;
+        double trivial = log_add(larger(table->log_count[j], -1e300), 0.0); /* p_n <= 1 */
+        table->log_lost[j] = log_none > LEAST_LOG_NONE && charge < trivial ? charge : trivial;
         table->log_none[j] = log_none;
     }
     rewind_to(space, place);

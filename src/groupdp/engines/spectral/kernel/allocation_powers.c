@@ -4,6 +4,8 @@
 
 /* Coefficients are scaled down beyond this. */
 #define LARGE 1e200
+/* Above log 2^-1074. */
+#define LOG_SMALLEST -744.0
 
 /* sum of (multiple_k - m) b_k f_k over k < n. */
 static inline double recurrence_sum(const double *multiple, double m, const double *b, const double *f, int n)
@@ -24,10 +26,12 @@ static inline double recurrence_sum(const double *multiple, double m, const doub
 }
 
 /* Coefficients f_0 = 1, ..., f_n of (B(t) / b_0)^M e^{rho t}, B = sum b_k t^k, from last to first in g, scaled: the
- * logarithm of the scale is returned. m b_0 f_m = sum_k ((M + 1) k - m) b_k f_{m-k} + rho sum_k b_k f_{m-1-k} (S-33). */
-WIDE double power_by_recurrence(const double *b, const double *multiple, int n, double rho, double *g)
+ * logarithm of the scale is returned, and the smallest f_m when it was computed. m b_0 f_m = sum_k ((M + 1) k - m) b_k f_{m-k} +
+ * rho sum_k b_k f_{m-1-k} (S-33). */
+WIDE double power_by_recurrence(const double *b, const double *multiple, int n, double rho, double *g, double *least)
 {
     double scale = 0.0;
+    *least = 1.0;
     g[n] = 1.0;
     for (int m = 1; m <= n; m++) {
         const double *next = g + n - m;
@@ -36,6 +40,7 @@ WIDE double power_by_recurrence(const double *b, const double *multiple, int n, 
             total += rho * dot(b, next + 1, m);
         double f = total / (m * b[0]);
         g[n - m] = f;
+        *least = smaller(f, *least);
         if (f > LARGE) {
             for (int k = n - m; k <= n; k++)
                 g[k] *= 1.0 / LARGE;
@@ -82,13 +87,22 @@ WIDE static void multiply_by_itself(const double *f, const double *reversed, int
     }
 }
 
-/* The last coefficient by repeated squaring, for few places, divided by e^scale. It and all others are at most n + 1: sums
- * of products of coefficients below 1. */
-double power_by_squaring(workspace *space, const double *b, double places, int n, double rho, double *scale)
+/* log of what underflow makes of a product whose factors, of coefficients up to 1, are right to e^one and e^other; INFINITY
+ * beyond 1 (S-33). */
+static double log_doubt_of(double one, double other, int n, double log_scale)
+{
+    double both = log_add(log_add(one, other), LOG_SMALLEST) + log(3.0 * (n + 1.0));
+    return both < 0.0 ? log_add(both - log_scale, LOG_SMALLEST) : INFINITY;
+}
+
+/* The last coefficient by repeated squaring, for few places, divided by e^scale; b_k / b_0 may be wrong by e^log_doubt, which
+ * becomes that of the result, underflow included. Every factor of a product is scaled: its largest coefficient is between 1/2
+ * and 1 (S-33). */
+double power_by_squaring(workspace *space, const double *b, double places, int n, double rho, double *scale, double *log_doubt)
 {
     bookmark at = mark(space);
     double *base = doubles(space, n + 1), *turned = doubles(space, n + 1), *next = doubles(space, n + 1);
-    double *result = doubles(space, n + 1), left = places, last;
+    double *result = doubles(space, n + 1), left = places, last, less;
     int is_one = !(rho > 0.0); /* the result so far */
     for (int m = 0; m <= n; m++) {
         base[m] = b[m] / b[0];
@@ -98,30 +112,37 @@ double power_by_squaring(workspace *space, const double *b, double places, int n
         for (int m = 1; m <= n; m++)
             result[m] = result[m - 1] * rho / m;
     *scale = scaled_down(result, n);
-    double base_scale = scaled_down(base, n);
+    double base_scale = scaled_down(base, n), base_doubt = log_add(*log_doubt + LOG_2, LOG_SMALLEST);
+    double doubt = log_add(LOG_SMALLEST - *scale, LOG_SMALLEST);
     for (; left >= 2.0; left = floor(0.5 * left)) {
         reverse_into(base, n, turned);
         if (fmod(left, 2.0) == 1.0) {
             if (is_one) {
                 *scale += base_scale - LOG_2; /* result[0] is 1/2 */
+                doubt = base_doubt;
                 for (int m = 0; m <= n; m++)
                     result[m] = base[m];
             } else {
                 multiply(result, turned, n, next);
                 for (int m = 0; m <= n; m++)
                     result[m] = next[m];
-                *scale += base_scale + scaled_down(result, n);
+                less = scaled_down(result, n);
+                *scale += base_scale + less;
+                doubt = log_doubt_of(doubt, base_doubt, n, less);
             }
             is_one = 0;
         }
         multiply_by_itself(base, turned, n, next);
         for (int m = 0; m <= n; m++)
             base[m] = next[m];
-        base_scale = 2.0 * base_scale + scaled_down(base, n);
+        less = scaled_down(base, n);
+        base_scale = 2.0 * base_scale + less;
+        base_doubt = log_doubt_of(base_doubt, base_doubt, n, less);
     }
     reverse_into(base, n, turned);
     last = dot(result, turned, n + 1);
     *scale += base_scale;
+    *log_doubt = log_doubt_of(doubt, base_doubt, n, 0.0);
     rewind_to(space, at);
     return last;
 }

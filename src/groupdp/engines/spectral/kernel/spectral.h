@@ -403,8 +403,8 @@ void raise_power(double *restrict f, const double *restrict x, double k, int poi
 double *place_weights(workspace *space, allocation_table *table, double step, double fine, double w_low, double w_high,
                       double log_tolerance, int *places, int *low);
 
-double power_by_recurrence(const double *b, const double *multiple, int n, double rho, double *g);
-double power_by_squaring(workspace *space, const double *b, double places, int n, double rho, double *scale);
+double power_by_recurrence(const double *b, const double *multiple, int n, double rho, double *g, double *least);
+double power_by_squaring(workspace *space, const double *b, double places, int n, double rho, double *scale, double *log_doubt);
 void turned_recurrence(const double *real, const double *imaginary, const double *multiple, int n, double rho, double *g,
                        double *h);
 void turned_squaring(workspace *space, const double *real, const double *imaginary, double places, int n, double rho,
