@@ -39,6 +39,41 @@ static PyObject *allocation_of(PyObject *Py_UNUSED(module), PyObject *arguments)
     return shown(&at, composition, NULL, look_at_allocation);
 }
 
+static PyObject *look_at_call(view *at) { return PyFloat_FromDouble(log_call(first_factor(at), at->a)); }
+
+static PyObject *call_inspected(PyObject *Py_UNUSED(module), PyObject *arguments)
+{
+    view at = {.rounds = 0};
+    PyObject *composition;
+    if (!PyArg_ParseTuple(arguments, "Od", &composition, &at.a))
+        return NULL;
+    return shown(&at, composition, NULL, look_at_call);
+}
+
+/* A curve for tilts up to `a` whose step is that of a frequency `b`, at the tilt and the frequency in the others. */
+static PyObject *look_at_curve(view *at)
+{
+    double tilt = at->c, frequency[2] = {0.0, at->d}, real[2], imaginary[2], wrong[2], most[2];
+    curve *found = curve_of(&at->space, first_factor(at), at->a, at->b, at->e);
+    tilted_factor tilted = tilt_curve(&at->space, found, tilt, 1);
+    contour path = {.samples = 2, .step = at->d, .frequency = frequency};
+    sample_curve(&at->space, &tilted, &path, real, imaginary, wrong, most);
+    return Py_BuildValue("{s:d,s:d,s:d,s:d,s:d,s:d,s:d,s:d,s:d,s:d,s:N,s:N}", "step", found->step, "first", found->first,
+                         "log_ends", log_curve_ends(found, tilt), "log_moment", tilted.of.log_moment, "log_moment_error",
+                         tilted.of.log_moment_error, "centre", tilted.of.centre, "log_modulus", real[1], "angle", imaginary[1],
+                         "log_error", wrong[1], "log_most", most[1], "value", list_of(found->value, found->nodes), "doubt",
+                         list_of(found->doubt, found->nodes));
+}
+
+static PyObject *curve_inspected(PyObject *Py_UNUSED(module), PyObject *arguments)
+{
+    view at = {.rounds = 0};
+    PyObject *composition;
+    if (!PyArg_ParseTuple(arguments, "Oddddd", &composition, &at.a, &at.b, &at.c, &at.d, &at.e))
+        return NULL;
+    return shown(&at, composition, NULL, look_at_curve);
+}
+
 /* The bounds alone, for steps and ranges that nobody would choose. */
 static PyObject *look_at_bounds(view *at)
 {
@@ -174,6 +209,9 @@ static PyObject *gamma_of(PyObject *Py_UNUSED(module), PyObject *arguments)
 PyMethodDef allocations[] = {
     {"allocation", allocation_of, METH_VARARGS,
      "allocation(composition, n, w, frequency, log_tolerance): the table of p_n and its errors (S-29 to S-33)."},
+    {"curve", curve_inspected, METH_VARARGS,
+     "curve(composition, most_tilt, frequency, tilt, s, typical): one round on nodes of its loss (S-95 to S-97)."},
+    {"curve_call", call_inspected, METH_VARARGS, "curve_call(composition, a): log of a bound on E[(X - a)_+] (S-96)."},
     {"allocation_bounds", allocation_bounds, METH_VARARGS,
      "allocation_bounds(composition, n, w, step, place_step, frequency, z, u, log_most): each bound on its own."},
     {"rays", rays_of, METH_VARARGS,

@@ -38,7 +38,7 @@ static PyObject *look_at_line(view *at)
 {
     double epsilon;
     int joins = at->whole[0].allocated->reverse;
-    exponential_sum found = joins ? joining_line(&at->space, only(at), 0, at->a, &epsilon)
+    exponential_sum found = joins ? joining_line(&at->space, only(at), 0, at->a, &epsilon, 1.0)
                                   : leaving_line(&at->space, only(at), 0, at->a, at->a, at->b, &epsilon);
     return Py_BuildValue("{s:d,s:d,s:d,s:d,s:d,s:d,s:d,s:d,s:d}", "tilt", found.tilt, "period", found.period, "base", found.base,
                          "first_alias", found.first_alias, "far", log_far_aliases(&found, at->c), "truncation", found.truncation,

@@ -87,6 +87,10 @@ double largest_allocation_tilt(const allocation_law *law, double largest)
             largest = smaller(largest, LARGEST_OF_ATOMS / larger(of->atoms->loss[of->atoms->size - 1], 1e-6));
             continue;
         }
+        if (of->curve != NULL) {
+            largest = smaller(largest, of->curve->most_tilt);
+            continue;
+        }
         if (law->reverse) {
             largest = largest_reversed_tilt(of, largest);
             continue;
@@ -243,7 +247,7 @@ allocation_scan scan_allocations(workspace *space, const round_law *law, double 
     allocation_scan result = {.table = allocate(space, of->factors * sizeof(allocation_table)),
                               .axis = allocate(space, of->factors * sizeof(transform))};
     for (int f = 0; f < of->factors; f++) {
-        if (of->factor[f].layered || of->factor[f].atoms != NULL)
+        if (of->factor[f].layered || of->factor[f].atoms != NULL || of->factor[f].curve != NULL)
             continue;
         if (of->factor[f].is_cut) {
             result.axis[f] = transform_on_axis(space, &of->factor[f], 1.02 * (1.0 + largest));
@@ -269,6 +273,8 @@ void allocation_moment(workspace *space, const allocation_scan *tables, const ro
     for (int f = 0; f < of->factors; f++) {
         if (of->factor[f].atoms != NULL) {
             factor[f] = tilt_atoms(space, of->factor[f].atoms, c, 0);
+        } else if (of->factor[f].curve != NULL) {
+            factor[f] = tilt_curve(space, of->factor[f].curve, c, 0);
         } else if (of->factor[f].layered) {
             factor[f] = tilt_layered(space, &of->factor[f], c);
         } else if (of->factor[f].is_cut) {
@@ -307,6 +313,11 @@ tilted_round tilt_allocations(workspace *space, const round_law *law, double c, 
         if (one->atoms != NULL) {
             parts->factor[f] = tilt_atoms(space, one->atoms, c, 1);
             result.nodes += one->atoms->size;
+            continue;
+        }
+        if (one->curve != NULL) {
+            parts->factor[f] = tilt_curve(space, one->curve, c, 1);
+            result.nodes += one->curve->nodes;
             continue;
         }
         double own = one->log_probability == 0.0 ? one->shift * one->shift / one->places : 0.0;

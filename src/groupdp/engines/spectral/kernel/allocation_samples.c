@@ -53,6 +53,10 @@ static void sample_factor(workspace *space, const tilted_factor *factor, const c
 {
     const tilted_round *of = &factor->of;
     double distance = 0.0;
+    if (factor->curve != NULL) {
+        sample_curve(space, factor, path, real, imaginary, log_error_of, log_largest);
+        return;
+    }
     if (of->nodes == 0) { /* S-36 */
         for (int i = 0; i < path->samples; i++) {
             double s = path->frequency[i];

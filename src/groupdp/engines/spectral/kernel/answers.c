@@ -173,6 +173,16 @@ static int solve_once(workspace *space, job *work)
             space->reason = CONTRADICTION;
         return along.scanned && along.best.upper >= 0.0;
     }
+    if (work->question == EPSILON && !space->uncut && work->whole[0].allocated != NULL) {
+        attempt(space, epsilon_by_curves, &along);
+        if (along.settled) {
+            work->found = along.best;
+            return along.best.lower <= along.best.upper;
+        }
+        along = (course){.work = work, .best = {.lower = -INFINITY, .upper = INFINITY}};
+        space->reason = ANSWERED;
+        space->work = 0.0;
+    }
     if (work->question == EPSILON) {
         attempt(space, epsilon_directly, &along);
         space->brief = 0;

@@ -54,10 +54,10 @@ static delta_here delta_at(const exponential_sum *from, double epsilon)
     }
     double scale = exp(from->log_scale - pull), least = 0.0, most = 0.0, some = 0.0, alias = 0.0;
     double relative = from->scale_error + U * (60.0 + 16.0 * (fabs(pull) + fabs(from->log_scale)));
-    double turning = U * from->places * (60.0 + 2.0 * from->nodes + 16.0 * fabs(w));
+    double turning = U * (from->places * (60.0 + 2.0 * from->nodes) + 16.0 * from->turns * fabs(w));
     double wrong = scale * (doubt + turning + from->truncation + 1.02 * relative * fabs(sum)) + from->left_out;
     if (from->error == NULL)
-        alias = from->first_alias + exp(log_far_aliases(from, w));
+        alias = from->first_alias * larger(1.0, joins ? exp(-epsilon) : 0.0) + exp(log_far_aliases(from, w));
     if (from->cut < INFINITY)
         some = beyond_the_cut(from, w, &least, &most);
     double factor = joins ? exp(epsilon) : 1.0, falling = joins ? exp(-epsilon) : exp(epsilon);
@@ -66,6 +66,14 @@ static delta_here delta_at(const exponential_sum *from, double epsilon)
     found.upper = (scale * sum + wrong + most) * factor * (1.0 + 40.0 * U);
     found.rate = falling * (scale * slope + some) * factor / found.value - (joins ? 1.0 : 0.0);
     return found;
+}
+
+/* Bounds on delta; of a line where the group joins, at every loss. */
+void sum_delta(const exponential_sum *from, double epsilon, double *lower, double *upper)
+{
+    delta_here at = delta_at(from, epsilon);
+    *lower = at.lower;
+    *upper = at.upper;
 }
 
 /* Certified log delta; nothing is known below 0. */
@@ -214,7 +222,7 @@ static double alone(const allocation *of, double log_delta)
 static int joining(workspace *space, const allocation *of, const job *work, answer *found)
 {
     double epsilon = work->argument, root;
-    exponential_sum line = joining_line(space, of, work->question == LOG_DELTA, work->argument, &epsilon);
+    exponential_sum line = joining_line(space, of, work->question == LOG_DELTA, work->argument, &epsilon, 1.0);
     return bounds_from(&line, work, epsilon, found, &root);
 }
 

@@ -107,7 +107,8 @@ static void add_coefficient(exponential_sum *at, int j, double t, double log_les
     at->real[j] = level * cos(phase);
     at->imaginary[j] = level * sin(phase);
     at->doubt += level * (1.01 * error + U * (60.0 + 10.0 * fabs(log_less) + 6.0 * (fabs(turn) + at->base * t)));
-    at->places += level * (1.0 + t);
+    at->places += level;
+    at->turns += level * t;
 }
 
 /* Where the group joins: E[(b - X)_+], b = e^-eps (S-81). */
@@ -150,14 +151,15 @@ static double joining_saddle(const place_line *at, int by_loss, double value, do
     return c;
 }
 
-exponential_sum joining_line(workspace *space, const allocation *of, int by_loss, double value, double *epsilon)
+/* At `share` of the saddle's tilt. */
+exponential_sum joining_line(workspace *space, const allocation *of, int by_loss, double value, double *epsilon, double share)
 {
     double s = of->shift, strip = smaller(1.2, PI / (4.0 * s)), log_delta;
     double least = by_loss ? -60.0 : value, small = least / of->places - smaller(sqrt(-2.0 * least / of->places) / s, 600.0);
     place_line *line = allocate(space, sizeof(place_line));
     *line = line_of_place(space, of, s * strip, strip, -sqrt(2.0 * (46.0 - small)) - 1.0, s + 10.0, LOG_PLACE + small);
     exponential_sum found = {.of = of, .sign = -1.0, .cut = INFINITY};
-    found.tilt = joining_saddle(line, by_loss, value, epsilon, &log_delta);
+    found.tilt = share * joining_saddle(line, by_loss, value, epsilon, &log_delta);
     found.base = *epsilon < 0.7 ? 1.0 : 0.0;
     log_transform here = transform_of(line, found.tilt);
     double goal = log_delta - *epsilon + LOG_GOAL, w = found.base > 0.0 ? -expm1(-*epsilon) : -exp(-*epsilon), turn, error;

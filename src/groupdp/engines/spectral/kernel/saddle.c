@@ -170,12 +170,21 @@ saddle saddle_of_parts(workspace *space, parts_scan *parts, const double *times,
 /* The most that log(e^{K(c) - c epsilon} / (c (1 + c) delta)) may be at the best tilt, about. */
 #define EXCESS 3.0
 #define SCANNED 28
+/* The most that K may be wrong by at the tilt of a contour, relative to that tilt. */
+#define MOST_DOUBT 1e-9
 #define SCAN_RATIO 1.18
 
 static double chernoff_at(const scan *found, int i, double epsilon)
 {
     double c = found->tilt[i];
     return found->k[i] - c * epsilon - log(c) - log1p(c);
+}
+
+/* What K may be wrong by at a tilt. */
+static double doubt_at(const scan *found, int i)
+{
+    double c = found->tilt[i];
+    return found->level[i] - found->k[i] + c * log1p(1.0 / c) + log1p(c);
 }
 
 static int best_tilt(const scan *found, double epsilon)
@@ -231,6 +240,8 @@ static saddle saddle_of_allocations(workspace *space, const prepared *problem, w
     if (at.exploded || best == found->size - 1)
         while (chosen > 0 && chernoff_at(found, chosen - 1, at.epsilon) < least + RETREAT)
             chosen--;
+    while (problem->curves && chosen > 0 && doubt_at(found, chosen) > MOST_DOUBT * (10.0 + found->tilt[chosen])) /* good for a bound on the aliases alone */
+        chosen--;
     if (chosen == found->size - 1 && chosen > 0) /* no tilt above it would bound the aliases */
         chosen--;
     at.tilt = found->tilt[chosen];

@@ -27,6 +27,7 @@
  *     allocation_laplace.c  E[e^{theta X}] of an allocation whose places are cut
  *     allocation_lines.c    E[X^w] from it, where X is concentrated
  *     allocation_rare.c     places of allocations whose loss alone exceeds epsilon, left to closed forms
+ *     allocation_curve.c    the law of whole places on nodes of the loss, from one round's closed forms
  *     atoms.c       rounds of finitely many losses, beside allocations
  *     allocated.c   rounds of random allocations under their tilted law
  *     allocation_samples.c  their characteristic function on the contour's frequencies
@@ -154,6 +155,7 @@ typedef struct {
     int layered; /* whether places just below the cut are large: moments are then bounded by layers (S-92) */
     double cut, largest_tilt;
     const atoms *atoms; /* then it is a law of these losses instead; NULL otherwise */
+    const struct curve *curve; /* the law on nodes of its loss, if it has been computed (S-95); NULL otherwise */
 } allocation;
 
 /* A coin over products of allocations, P against Q, or Q against P where it is reversed. Product b has factor f
@@ -190,7 +192,7 @@ typedef struct {
     double shift;       /* what epsilon may lose (S-11) */
     double largest_loss, mean, deviation;
     discarded_part discarded;
-    int allocates, cuts; /* whether there are rounds of allocations, and any with cut places */
+    int allocates, cuts, curves; /* whether there are rounds of allocations, and any with cut places, or with curves (S-95) */
 } prepared;
 
 /* Losses of allocations with a smaller deviation have cut places (S-43), or take rays (S-41). */
@@ -473,7 +475,7 @@ typedef struct {
     int nodes;
     double *along, *across, *real, *imaginary;
     double *error; /* of each coefficient, on the negative axis; NULL otherwise */
-    double doubt, places; /* bounds on the sum of the coefficients' errors, and of |coefficient| (1 + |z|) */
+    double doubt, places, turns; /* bounds on the sum of the coefficients' errors, of |coefficient|, and of that times across */
     double period, first_alias, truncation; /* of a line: the last as a share of e^{log_scale - tilt w} */
     int asides;
     const double *aside, *log_aside; /* tilts with bounds on the aliases beyond, but for e^{-aside w} */
@@ -483,7 +485,8 @@ typedef struct {
     double nearest, left_out;        /* on the negative axis: for epsilons from `nearest` on, but for `left_out` */
 } exponential_sum;
 
-exponential_sum joining_line(workspace *space, const allocation *of, int by_loss, double value, double *epsilon);
+exponential_sum joining_line(workspace *space, const allocation *of, int by_loss, double value, double *epsilon, double share);
+void sum_delta(const exponential_sum *from, double epsilon, double *lower, double *upper);
 exponential_sum leaving_line(workspace *space, const allocation *whole, int by_loss, double value, double target, double around,
                              double *epsilon);
 exponential_sum jumps_alone(workspace *space, const allocation *of, double epsilon, double log_delta);
@@ -504,7 +507,26 @@ typedef struct {
     double log_total;
     const line *line; /* in place of both where places are cut; NULL otherwise */
     double log_floor; /* |phi(s)| <= e^{-s^2 rate} + e^{log_floor} / s then (S-46) */
+    const struct curve *curve; /* in place of all of these; its weights are signed, and log_total is that of the lognormal part */
+    double relative;           /* then the error of G */
 } tilted_factor;
+
+/* Of a group that joins: step times the hockey stick of one allocation, less that of a lognormal variable, at losses
+ * step (first + j) (S-95). */
+typedef struct curve {
+    const allocation *of;
+    int nodes, cells;
+    double step, first, square, most_tilt; /* `square` is the lognormal's log-variance */
+    double *value, *doubt;
+    double low, log_low, high; /* what is beyond the ends (S-96) */
+    double *cell_end, *cell_log;
+} curve;
+
+curve *curve_of(workspace *space, const allocation *of, double most_tilt, double frequency, double typical);
+tilted_factor tilt_curve(workspace *space, const curve *at, double c, int samples);
+double log_call(const allocation *of, double a);
+double log_curve_ends(const curve *at, double c);
+void attach_curves(workspace *space, prepared *problem, double log_delta);
 
 tilted_factor tilt_concentrated(const transform *at, double c);
 tilted_factor tilt_atoms(workspace *space, const atoms *of, double c, int samples);
@@ -677,6 +699,8 @@ typedef struct {
     int rounds;
 } sampled_term;
 
+void sample_curve(workspace *space, const tilted_factor *factor, const contour *path, double *real, double *imaginary,
+                  double *log_error_of, double *log_largest);
 void sample_round(workspace *space, const tilted_round *tilted, const contour *path, double *real, double *imaginary);
 void add_characteristic(const tilted_round *tilted, double count, int rounds, const double *real, const double *imaginary,
                         contour *path, double *log_error_of, double *log_largest);
@@ -785,6 +809,7 @@ int attempt(workspace *space, way_of_answering *way, course *along);
 int acceptable(const answer *found, double most);
 void epsilon_directly(workspace *space, course *along);
 void epsilon_by_search(workspace *space, course *along);
+void epsilon_by_curves(workspace *space, course *along);
 void ceiling_by_chernoff(workspace *space, course *along);
 void log_delta_directly(workspace *space, course *along);
 void log_delta_by_search(workspace *space, course *along);

@@ -182,6 +182,23 @@ void epsilon_directly(workspace *space, course *along)
     begin(space, STAGES);
 }
 
+/* With the law of every allocation on nodes of its loss; planned anew where the root is. */
+void epsilon_by_curves(workspace *space, course *along)
+{
+    job *work = along->work;
+    prepared problem = trim_uncut(space, work->rounds, work->whole, work->argument);
+    attach_curves(space, &problem, work->argument);
+    saddle at = saddle_for_delta(space, &problem, work->argument);
+    along->problem = &problem;
+    along->at = &at;
+    certify_directly(space, along);
+    for (int i = 0; i < 2 && !along->settled && along->best.root > 0.0; i++) {
+        at = saddle_for_epsilon(space, &problem, along->best.root);
+        at.log_delta = work->argument;
+        certify_directly(space, along);
+    }
+}
+
 void epsilon_by_search(workspace *space, course *along)
 {
     job *work = along->work;
