@@ -57,18 +57,18 @@ def test_s_95_values_on_the_nodes(shift, c):
     mp.dps = 30
     t = mpf(shift) / mp.sqrt(2)
     for j in range(0, len(found["value"]), max(len(found["value"]) // 4, 1)):
-        l = mpf(found["step"]) * int(found["first"] + j)
-        true = stick(shift, l) - of_lognormal(t, l)
+        loss = mpf(found["step"]) * int(found["first"] + j)
+        true = stick(shift, loss) - of_lognormal(t, loss)
         assert abs(mpf(found["value"][j]) / mpf(found["step"]) - true) <= found["doubt"][j] / found["step"] + 1e-16
 
 
-def stick(shift: float, l: mpf) -> mpf:
+def stick(shift: float, loss: mpf) -> mpf:
     """E[(1 - e^l X)_+] of two places."""
-    return two_places(shift, mp.exp(-l), True) * mp.exp(l)
+    return two_places(shift, mp.exp(-loss), True) * mp.exp(loss)
 
 
-def of_lognormal(t: mpf, l: mpf) -> mpf:
-    return mp.ncdf(-l / t + t / 2) - mp.exp(l) * mp.ncdf(-l / t - t / 2)
+def of_lognormal(t: mpf, loss: mpf) -> mpf:
+    return mp.ncdf(-loss / t + t / 2) - mp.exp(loss) * mp.ncdf(-loss / t - t / 2)
 
 
 @pytest.mark.parametrize(("shift", "c"), [(0.3, 12.0), (0.6, 5.0)])
@@ -80,8 +80,8 @@ def test_s_96_the_ends_are_bounded(shift, c):
     total = mpf(0)
     first, last = int(found["first"]), int(found["first"]) + len(found["value"]) - 1
     for index in (first - 1, last + 1, last + 2):
-        l = step * index
-        total += step * mp.exp(c * l) * abs(stick(shift, l) - of_lognormal(t, l))
+        loss = step * index
+        total += step * mp.exp(c * loss) * abs(stick(shift, loss) - of_lognormal(t, loss))
     assert total == 0 or float(mp.log(total)) <= found["log_ends"]
     assert found["log_ends"] <= -15.0
 

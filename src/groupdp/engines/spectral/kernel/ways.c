@@ -191,11 +191,15 @@ void epsilon_by_curves(workspace *space, course *along)
     saddle at = saddle_for_delta(space, &problem, work->argument);
     along->problem = &problem;
     along->at = &at;
-    certify_directly(space, along);
-    for (int i = 0; i < 2 && !along->settled && along->best.root > 0.0; i++) {
+    for (int i = 0; i < 2; i++) {
+        if (!(at.epsilon > 0.0))
+            decline(space, ALIASES);
+        certify_directly(space, along);
+        along->settled = acceptable(&along->best, SETTLED);
+        if (along->settled || !(along->best.root > 0.0))
+            return;
         at = saddle_for_epsilon(space, &problem, along->best.root);
         at.log_delta = work->argument;
-        certify_directly(space, along);
     }
 }
 
