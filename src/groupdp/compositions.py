@@ -142,7 +142,10 @@ def _noisy_epsilon(plan: Plan, log_delta: float, options: Options) -> Bounds:
     enclosed = None
     if plan.enclosed and options.engine == "auto":
         enclosed = enclosed_epsilon(plan.noisy, log_delta)
-    return _by_engine(plan, options, log_delta=log_delta) if enclosed is None else enclosed
+    if enclosed is not None:
+        return enclosed
+    bounds = _by_engine(plan, options, log_delta=log_delta)
+    return bounds if bounds.upper < math.inf else replace(bounds, upper=_gaussian_epsilon(plan.noisy, log_delta))
 
 
 def log_delta_ceiling(noisy: Composition, epsilon: float) -> float:
@@ -152,12 +155,22 @@ def log_delta_ceiling(noisy: Composition, epsilon: float) -> float:
     mu^2 = sum_j T_j max over branches (x_max + y_max)_j^2; and delta(eps) <= Phi(mu / 2 - eps / mu) <= e^{-(eps / mu -
     mu / 2)^2 / 2}.
     """
-    # hypot: the squares of small shifts have lost their digits, or are 0.
-    mu = math.hypot(*(math.sqrt(times) * one.largest_shift for one, times in noisy))
+    mu = _largest_mu(noisy)
     if not _SMALLEST_SHIFT < mu < math.inf:
         return 0.0
     distance = min((epsilon / mu - mu / 2.0) * (1.0 - 1e-14) - 1e-14 * mu, 1e150)
     return -0.5 * distance * distance * (1.0 - 1e-14) if distance > 0.0 else 0.0
+
+
+def _largest_mu(noisy: Composition) -> float:
+    # hypot: the squares of small shifts have lost their digits, or are 0.
+    return math.hypot(*(math.sqrt(times) * one.largest_shift for one, times in noisy))
+
+
+def _gaussian_epsilon(noisy: Composition, log_delta: float) -> float:
+    """An upper bound on epsilon in closed form, where no engine has one: where P-11's bound is log_delta."""
+    mu = _largest_mu(noisy)
+    return mu * (0.5 * mu + math.sqrt(-2.0 * log_delta)) * (1.0 + 1e-13) if mu > _SMALLEST_SHIFT else math.inf
 
 
 def _log_distance(noisy: Composition) -> float:

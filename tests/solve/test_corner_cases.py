@@ -7,6 +7,7 @@ import math
 import tracemalloc
 
 import pytest
+from scipy.special import log_ndtr
 
 import groupdp
 from groupdp import DPSGD, FixedBatchSampling, MixtureOfGaussians, PoissonSampling
@@ -277,3 +278,15 @@ def test_shifts_whose_squares_overflow_are_refused_or_bounded_at_once(shift, ask
             question(mixture, rounds=1, adjacency="remove", **asked)
     else:
         assert question(mixture, rounds=1, adjacency="remove", **asked).upper >= math.log(0.5)
+
+
+@pytest.mark.parametrize(("batches", "epochs", "noise", "delta"), [(10, 1, 3.0, 1e-100), (100, 5, 2.0, 1e-60)])
+def test_where_no_engine_bounds_epsilon_a_closed_form_does(batches, epochs, noise, delta):
+    """P-11: infinity was the answer. One epoch's first place beyond z is more than delta allows for no z."""
+    run = groupdp.DPSGD(groupdp.BallsInBinsSampling(batches=batches), noise_multiplier=noise, steps=batches * epochs)
+    upper = groupdp.epsilon(run, delta=delta, group_size=1, adjacency="remove").upper
+    mu = math.sqrt(epochs) / noise
+    assert upper <= 1.1 * mu * (mu / 2 + math.sqrt(-2 * math.log(delta)))
+    for z in range(5, 30):
+        present, absent = log_ndtr(1 / noise - z) - math.log(batches), log_ndtr(-z) + upper
+        assert absent >= present or present + math.log1p(-math.exp(absent - present)) <= math.log(delta)

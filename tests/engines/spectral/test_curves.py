@@ -1,4 +1,4 @@
-"""One allocation of a group that joins on nodes of its loss (S-95 to S-97), beside exact laws of few places and the oracle."""
+"""One allocation of a group that joins on nodes of its loss (S-95 to S-97), beside exact laws and the oracle."""
 
 from __future__ import annotations
 
