@@ -281,10 +281,16 @@ class AllocationSampling(AllocationBase):
             raise InvalidArgument("participations", InWords(self.participations), f"be at most batches={self.batches}")
 
     def alternatives(self, change: Change, *, noise: float, steps: int, microbatches: bool) -> tuple[Rounds, ...]:
-        """Every member with its own share of the noise (P-18): better where many would share batches."""
-        if noise == 0.0 or max(counted(change.removed), counted(change.added)) < 2:
+        """Every member with its own share of the noise (P-18), which is better where many would share batches; and all in
+        the same batches, which are known (P-61), where shifts are too large for the engines."""
+        members = counted(change.removed) + counted(change.added)
+        if noise == 0.0 or members == 0 or self.participations == self.batches:
             return ()
-        return (noise_split(change, noise / unit_of(microbatches), partial(self._alone, steps)),)
+        noise /= unit_of(microbatches)
+        together = self._revealed(float(members * members * self.participations), steps, noise)
+        if max(counted(change.removed), counted(change.added)) < 2:
+            return (together,)
+        return (noise_split(change, noise, partial(self._alone, steps)), together)
 
     def _alone(self, steps: int, size: int, noise: float) -> Rounds:
         return in_parts(partial(self._one_sided, steps), size, noise, 1)

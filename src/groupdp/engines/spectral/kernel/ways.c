@@ -191,16 +191,16 @@ void epsilon_by_curves(workspace *space, course *along)
     saddle at = saddle_for_delta(space, &problem, work->argument);
     along->problem = &problem;
     along->at = &at;
-    for (int i = 0; i < 2; i++) {
-        if (!(at.epsilon > 0.0))
-            decline(space, ALIASES);
+    for (int i = 0; i < 2 && at.epsilon > 0.0 && !along->settled; i++) {
         certify_directly(space, along);
         along->settled = acceptable(&along->best, SETTLED);
         if (along->settled || !(along->best.root > 0.0))
-            return;
+            break;
         at = saddle_for_epsilon(space, &problem, along->best.root);
         at.log_delta = work->argument;
     }
+    along->problem = NULL;
+    along->at = NULL;
 }
 
 void epsilon_by_search(workspace *space, course *along)
