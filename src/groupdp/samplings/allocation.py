@@ -281,8 +281,8 @@ class AllocationSampling(AllocationBase):
             raise InvalidArgument("participations", InWords(self.participations), f"be at most batches={self.batches}")
 
     def alternatives(self, change: Change, *, noise: float, steps: int, microbatches: bool) -> tuple[Rounds, ...]:
-        """Every member with its own share of the noise (P-18), better where many would share batches; and all in the same
-        batches, which are known (P-61), where shifts are too large for the engines."""
+        """Every member with its own share of the noise (P-18), better where many would share batches; and all in known,
+        common batches (P-61), where shifts are too large for the engines."""
         members = counted(change.removed) + counted(change.added)
         if noise == 0.0 or members == 0 or self.participations == self.batches:
             return ()
