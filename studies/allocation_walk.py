@@ -1,6 +1,10 @@
 """Walks along the group size and the number of batches of allocations, and reports what is not smooth.
 
     python studies/allocation_walk.py [sampling] [epochs] [noise] [delta]
+    python studies/allocation_walk.py grid
+
+The second asks a grid of balls in bins twice each, for the faster of two times and the width relative to max(1, epsilon),
+so that two versions of the package can be compared line by line.
 
 `sampling` is balls-in-bins, spread or allocation (two batches for each example). Along k = 1 to 1000 the upper side
 must not fall, along N = 2 to 10^6 it must not rise, and it is at most that of the allocation revealed. Marked are
@@ -77,7 +81,27 @@ def walked(question: Question, name: str, places: list[tuple[int, int]], sign: f
     return false
 
 
+def grid() -> int:
+    """One example and small groups over batches, epochs, noise and delta."""
+    small = itertools.product((100, 1000, 10_000, 100_000, 1_000_000), (1, 2, 5, 20, 100), (0.5, 1.0, 2.0, 4.0), (1,))
+    groups = itertools.product((300, 1000, 3000, 10_000), (1, 5, 20), (1.0, 2.0, 4.0), (4, 16))
+    total = 0.0
+    for (batches, epochs, noise, k), adjacency in itertools.product((*small, *groups), ("remove", "add")):
+        for delta in (1e-4, 1e-10) if k == 1 else (1e-6,):
+            asked = [answered(("balls-in-bins", epochs, noise, delta, adjacency), batches, k) for _ in range(2)]
+            found, seconds = asked[0][0], min(time for _, time in asked)
+            total += seconds
+            said = (
+                "declined" if found is None else f"{found.upper:.9g}, width {found.width / max(1.0, found.upper):.0e}"
+            )
+            print(f"{batches} {epochs} {noise} {delta:g} {k} {adjacency}: {said}, {1e3 * seconds:.1f} ms", flush=True)
+    print(f"{total:.1f} s")
+    return 0
+
+
 def main() -> int:
+    if sys.argv[1:2] == ["grid"]:
+        return grid()
     given = [*sys.argv[1:5], *("balls-in-bins", "5", "1", "1e-6")[len(sys.argv) - 1 :]]
     name, epochs, noise, delta = given[0], int(given[1]), float(given[2]), float(given[3])
     false = 0
