@@ -3,8 +3,8 @@
     python studies/allocation_walk.py [sampling] [epochs] [noise] [delta]
     python studies/allocation_walk.py grid
 
-The second asks a grid of balls in bins twice each, for the faster of two times and the width relative to max(1, epsilon),
-so that two versions of the package can be compared line by line.
+The second asks a grid of balls in bins twice each, for the faster of two times and the width relative to
+max(1, epsilon), so that two versions of the package can be compared line by line.
 
 `sampling` is balls-in-bins, spread or allocation (two batches for each example). Along k = 1 to 1000 the upper side
 must not fall, along N = 2 to 10^6 it must not rise, and it is at most that of the allocation revealed. Marked are
