@@ -22,6 +22,8 @@ from groupdp.enclosures import (
     coins_of,
     enclosed_epsilon,
     enclosed_log_delta,
+    gaussian_epsilon,
+    largest_mu,
     shifted_epsilon,
     shifted_log_delta,
     split_known,
@@ -145,7 +147,7 @@ def _noisy_epsilon(plan: Plan, log_delta: float, options: Options) -> Bounds:
     if enclosed is not None:
         return enclosed
     bounds = _by_engine(plan, options, log_delta=log_delta)
-    return bounds if bounds.upper < math.inf else replace(bounds, upper=_gaussian_epsilon(plan.noisy, log_delta))
+    return bounds if bounds.upper < math.inf else replace(bounds, upper=gaussian_epsilon(plan.noisy, log_delta))
 
 
 def log_delta_ceiling(noisy: Composition, epsilon: float) -> float:
@@ -155,22 +157,11 @@ def log_delta_ceiling(noisy: Composition, epsilon: float) -> float:
     mu^2 = sum_j T_j max over branches (x_max + y_max)_j^2; and delta(eps) <= Phi(mu / 2 - eps / mu) <= e^{-(eps / mu -
     mu / 2)^2 / 2}.
     """
-    mu = _largest_mu(noisy)
+    mu = largest_mu(noisy)
     if not _SMALLEST_SHIFT < mu < math.inf:
         return 0.0
     distance = min((epsilon / mu - mu / 2.0) * (1.0 - 1e-14) - 1e-14 * mu, 1e150)
     return -0.5 * distance * distance * (1.0 - 1e-14) if distance > 0.0 else 0.0
-
-
-def _largest_mu(noisy: Composition) -> float:
-    # hypot: the squares of small shifts have lost their digits, or are 0.
-    return math.hypot(*(math.sqrt(times) * one.largest_shift for one, times in noisy))
-
-
-def _gaussian_epsilon(noisy: Composition, log_delta: float) -> float:
-    """An upper bound on epsilon in closed form, where no engine has one: where P-11's bound is log_delta."""
-    mu = _largest_mu(noisy)
-    return mu * (0.5 * mu + math.sqrt(-2.0 * log_delta)) * (1.0 + 1e-13) if mu > _SMALLEST_SHIFT else math.inf
 
 
 def _log_distance(noisy: Composition) -> float:

@@ -259,3 +259,15 @@ def _law_of(known: Composition, log_cut: float, *, up: bool) -> AtomsRound:
     if len(composed) > 1 or not isinstance(law, AtomsRound):
         raise LimitExceeded("the known losses have too many different sums.")
     return law.coarsened(_ATOMS, up=up)
+
+
+def largest_mu(noisy: Composition) -> float:
+    """mu of the Gaussian that dominates: the largest shift in every round (P-11)."""
+    # hypot: the squares of small shifts have lost their digits, or are 0.
+    return math.hypot(*(math.sqrt(times) * one.largest_shift for one, times in noisy))
+
+
+def gaussian_epsilon(noisy: Composition, log_delta: float) -> float:
+    """An upper bound on epsilon in closed form: where P-11's bound on log delta is `log_delta`."""
+    mu = largest_mu(noisy)
+    return mu * (0.5 * mu + math.sqrt(-2.0 * log_delta)) * (1.0 + 1e-13) if mu > 1e-290 else math.inf

@@ -6,7 +6,6 @@
 #include "arithmetic.h"
 #include "spectral.h"
 
-#define LOG_COARSE_TABLE -28.0
 /* From so many terms on rays are used, with at least so many per frequency; and from fewer terms on where powers of more
  * than few places take repeated squaring, which costs most. No effect on validity. */
 #define MANY_TERMS 300.0
@@ -14,11 +13,6 @@
 #define FEW_PLACES 32.0
 #define TERMS_PER_FREQUENCY 0.2
 #define MOST_ON_A_RAY 400.0
-#define TILT_BISECTIONS 20
-/* Of tilt times loss. */
-#define LARGEST_OF_ATOMS 600.0
-/* Of w and s, for moments of a single large place within the range of doubles. */
-#define LARGEST_PRODUCT 18.0
 
 /* The rate of decay of a product: |phi(s)| <= e^{-s^2 mu^2 / 2}, mu^2 the sum of s^2 / M over factors with p = 1 (S-35). */
 double allocation_mu(const allocation_law *law, int product)
@@ -61,51 +55,6 @@ double allocation_variance(const allocation_law *law)
     for (int b = 0; b < law->products; b++)
         total += exp(law->log_weight[b]) * log_second_moment(law, b);
     return total;
-}
-
-/* The largest tilt up to the one given at which places within reach of a table are enough, reversed (S-31). */
-static double largest_reversed_tilt(const allocation *of, double largest)
-{
-    double low = 0.0, high = largest, middle = largest;
-    for (int i = 0; i < TILT_BISECTIONS; i++, middle = 0.5 * (low + high)) {
-        if (log_left_out_below(of, -middle, FARTHEST_PLACE - 0.5, 0.0) <= LOG_COARSE_TABLE - 1.0)
-            low = middle;
-        else
-            high = middle;
-    }
-    return low;
-}
-
-/* Of tilts up to the one given: beyond this moments belong to a single large place, and a table of them would be long. */
-double largest_allocation_tilt(const allocation_law *law, double largest)
-{
-    for (int f = 0; f < law->factors; f++) {
-        const allocation *of = &law->factor[f];
-        if (is_gaussian(of))
-            continue;
-        if (of->atoms != NULL) {
-            largest = smaller(largest, LARGEST_OF_ATOMS / larger(of->atoms->loss[of->atoms->size - 1], 1e-6));
-            continue;
-        }
-        if (of->curve != NULL) {
-            largest = smaller(largest, of->curve->most_tilt);
-            continue;
-        }
-        if (law->reverse) {
-            largest = largest_reversed_tilt(of, largest);
-            continue;
-        }
-        if (of->is_cut) {
-            largest = smaller(largest, of->largest_tilt);
-            continue;
-        }
-        /* Up to here a single large place is within the range of doubles, or (S-31, halves) far below G. */
-        double log_places = log(of->places) - of->log_probability, linear = log_places - LOG_2;
-        double inside = linear * linear - 2.0 * of->shift * of->shift * (log_places + 45.0);
-        double single = inside > 0.0 ? (linear + sqrt(inside)) / (of->shift * of->shift) : 0.0;
-        largest = smaller(largest, larger(LARGEST_PRODUCT / of->shift, single) - 1.0);
-    }
-    return largest;
 }
 
 /* Relative error of log_gamma: (x - 1/2) log x to 12 U, the rest below it; the series' first term left out is 2e-17. */

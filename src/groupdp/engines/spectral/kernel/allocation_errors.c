@@ -2,6 +2,12 @@
 #include "arithmetic.h"
 #include "spectral.h"
 
+#define TILT_BISECTIONS 20
+/* Of tilt times loss. */
+#define LARGEST_OF_ATOMS 600.0
+/* Of w and s, for moments of a single large place within the range of doubles. */
+#define LARGEST_PRODUCT 18.0
+
 #define LAYERS 64
 
 /* N(s, 1) against N(0, 1). */
@@ -165,4 +171,49 @@ double allocation_range_error(const allocation_table *table, double w, double lo
     error = log_add(error, log_left_out_below(of, w, low, log_moment));
     error = log_add(error, log_rates_right(table, w, last));
     return log_add(error, log_rates_below(shape, table->step, table->step * table->first, table->log_most)) + 0.1;
+}
+
+/* The largest tilt up to the one given at which places within reach of a table are enough, reversed (S-31). */
+static double largest_reversed_tilt(const allocation *of, double largest)
+{
+    double low = 0.0, high = largest, middle = largest;
+    for (int i = 0; i < TILT_BISECTIONS; i++, middle = 0.5 * (low + high)) {
+        if (log_left_out_below(of, -middle, FARTHEST_PLACE - 0.5, 0.0) <= LOG_COARSE_TABLE - 1.0)
+            low = middle;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/* Of tilts up to the one given: beyond this moments belong to a single large place, and a table of them would be long. */
+double largest_allocation_tilt(const allocation_law *law, double largest)
+{
+    for (int f = 0; f < law->factors; f++) {
+        const allocation *of = &law->factor[f];
+        if (is_gaussian(of))
+            continue;
+        if (of->atoms != NULL) {
+            largest = smaller(largest, LARGEST_OF_ATOMS / larger(of->atoms->loss[of->atoms->size - 1], 1e-6));
+            continue;
+        }
+        if (of->curve != NULL) {
+            largest = smaller(largest, of->curve->most_tilt);
+            continue;
+        }
+        if (law->reverse) {
+            largest = largest_reversed_tilt(of, largest);
+            continue;
+        }
+        if (of->is_cut) {
+            largest = smaller(largest, of->largest_tilt);
+            continue;
+        }
+        /* Up to here a single large place is within the range of doubles, or (S-31, halves) far below G. */
+        double log_places = log(of->places) - of->log_probability, linear = log_places - LOG_2;
+        double inside = linear * linear - 2.0 * of->shift * of->shift * (log_places + 45.0);
+        double single = inside > 0.0 ? (linear + sqrt(inside)) / (of->shift * of->shift) : 0.0;
+        largest = smaller(largest, larger(LARGEST_PRODUCT / of->shift, single) - 1.0);
+    }
+    return largest;
 }

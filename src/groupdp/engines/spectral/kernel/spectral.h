@@ -366,6 +366,8 @@ typedef struct {
     double weight_rounding, point_rounding; /* of the quadrature over Z, in units of U (S-33) */
 } allocation_table;
 
+/* log of what the tables of a scan may be wrong by, about. */
+#define LOG_COARSE_TABLE -28.0
 /* The least n - w for which Stirling's series is used as it stands. */
 #define SMALLEST_SHAPE 24.0
 /* Of a place, up or down: e^{-z^2 / 2} and its products are doubles. */
