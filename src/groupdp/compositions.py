@@ -31,7 +31,7 @@ from groupdp.enclosures import (
 from groupdp.engines import Options, spectral
 from groupdp.errors import LimitExceeded
 from groupdp.floats import log_complement
-from groupdp.pairs import AllocationRound, Composition, Round, lower_composition
+from groupdp.pairs import AllocationRound, Composition, Round, SubstitutionEnvelope, lower_composition
 
 #: Relative slack that covers the few roundings of the closed forms below.
 _SLACK = 1e-14
@@ -68,6 +68,7 @@ def plan_of(composition: Composition) -> Plan:
     noisy, noiseless = split(composition)
     known, rest = split_known(noisy)
     has_contour = all(isinstance(round_, Round | AllocationRound) for round_, _ in rest or known)
+    has_contour |= len(noisy) == 1 and isinstance(noisy[0][0], SubstitutionEnvelope)
     order = ("spectral", "lattice") if has_contour and not _is_one_round(noisy) else ("lattice",)
     return Plan(
         noisy,

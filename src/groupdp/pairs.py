@@ -7,8 +7,8 @@ losses (losses.py), or one of the two kinds below. A round without noise has inf
 treats it in closed form, and no engine sees it.
 
 A *profile* is a round of which only a bound on its hockey stick is known; no pair of mixtures has that hockey stick
-(docs/internals/laws.md, P-5). Only the lattice engine composes profiles: from above by connecting the dots, from below
-by merging, so that its bounds enclose the composition of the profile.
+(docs/internals/laws.md, P-5). The lattice engine composes profiles from above by connecting the dots, from below by
+merging, so that its bounds enclose the composition of the profile; several rounds of one have a contour (S-112).
 
 In an *allocation round* one random allocation decides many steps. R(M, s) is one of M steps, uniformly: P = (1/M) sum_t
 N(s e_t, I), Q = N(0, I_M), so that the likelihood ratio under Q is the mean of M independent lognormals. An

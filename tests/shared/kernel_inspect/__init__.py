@@ -4,6 +4,7 @@
     inspection.c  the quantities inside of an answer, each with the bound that is claimed for it
     allocation_view.c  tables of random allocations, and the bound of each of their errors
     one_allocation_view.c  one round of one allocation
+    envelope_view.c  envelopes: sums over nodes, decay, one round
     charges.c     those that whole answers cannot show: cells of a minorant, a root with what certifies it
 
 `from kernel_inspect import kernel` compiles them, with the kernel's sources beside the imported `groupdp` (of a mutated

@@ -14,7 +14,7 @@ PyMODINIT_FUNC PyInit_kernel_inspect_compiled(void)
     PyObject *result = PyModule_Create(&module);
     if (result != NULL &&
         (PyModule_AddFunctions(result, charges) != 0 || PyModule_AddFunctions(result, allocations) != 0 ||
-         PyModule_AddFunctions(result, one_allocations) != 0)) {
+         PyModule_AddFunctions(result, one_allocations) != 0 || PyModule_AddFunctions(result, envelopes) != 0)) {
         Py_DECREF(result);
         return NULL;
     }

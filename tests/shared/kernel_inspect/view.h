@@ -28,5 +28,6 @@ extern PyMethodDef inspection[];
 extern PyMethodDef charges[];
 extern PyMethodDef allocations[];
 extern PyMethodDef one_allocations[];
+extern PyMethodDef envelopes[];
 
 #endif

@@ -30,7 +30,7 @@ from groupdp.engines import counter
 from groupdp.errors import LimitExceeded
 from groupdp.floats import FloatArray
 from groupdp.losses import AtomsRound
-from groupdp.pairs import ZERO, Allocation, AllocationRound, Branch, Composition, Round, Side
+from groupdp.pairs import ZERO, Allocation, AllocationRound, Branch, Composition, Round, Side, SubstitutionEnvelope
 
 if TYPE_CHECKING:
     from groupdp.engines.spectral._kernel import Found, PackedAllocation, PackedBranch, PackedRound
@@ -47,12 +47,15 @@ def packed(composition: Composition) -> tuple[PackedRound, ...]:
             result.append((float(times), *_packed_round(round_)))
         elif isinstance(round_, AllocationRound):
             result += _packed_allocations(round_, times)
+        elif isinstance(round_, SubstitutionEnvelope) and len(composition) == 1:
+            law = round_.side
+            result.append((float(times), (), _NONE, _NONE, ((law.shifts, law.probabilities, law.log_probabilities),)))
         elif isinstance(round_, AtomsRound) and stands_beside_allocations(composition):
             result.append((float(times), (), _NONE, _NONE, (round_.losses, round_.log_p, round_.log_lost)))
         else:
             raise LimitExceeded(
-                "the spectral engine composes pairs of mixtures, and members replaced or zeroed in fixed-size batches "
-                "have none: the lattice engine answers for them."
+                "the spectral engine composes pairs of mixtures; members replaced or zeroed in fixed-size batches have "
+                "none, and are answered for without other rounds: the lattice engine answers for all."
             )
     return tuple(result)
 

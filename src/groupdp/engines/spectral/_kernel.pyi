@@ -9,10 +9,13 @@ PackedBranch = tuple[float, FloatArray, FloatArray, FloatArray, FloatArray, Floa
 PackedAllocation = tuple[bool, FloatArray, FloatArray, FloatArray, FloatArray, FloatArray]
 #: Losses, the logarithms of their masses under P, and that of the mass that has none.
 PackedAtoms = tuple[FloatArray, FloatArray, float]
-#: Repetitions; branches; mu and log weights of the branches N(mu, 1) against N(0, 1); or allocations, or known losses.
+#: Shifts, probabilities and log probabilities of an envelope.
+PackedEnvelope = tuple[tuple[FloatArray, FloatArray, FloatArray]]
+#: Repetitions; branches; mu and log weights of the branches N(mu, 1) against N(0, 1); or allocations, known losses
+#: or an envelope.
 PackedRound = (
     tuple[float, Sequence[PackedBranch], FloatArray, FloatArray]
-    | tuple[float, Sequence[PackedBranch], FloatArray, FloatArray, PackedAllocation | PackedAtoms]
+    | tuple[float, Sequence[PackedBranch], FloatArray, FloatArray, PackedAllocation | PackedAtoms | PackedEnvelope]
 )
 #: lower, upper, nodes, contour steps, evaluations of delta.
 Found = tuple[float, float, int, int, int]

@@ -1,6 +1,6 @@
 /* The questions, and in which order the ways of ways.c are tried. */
 #include "arithmetic.h"
-#include "spectral.h"
+#include "envelope.h"
 
 /* Wide bounds with allocations are given if they are this narrow: the lattice engine answers those to 1e-3. */
 #define ACCEPTABLE_ALLOCATED 1e-3
@@ -221,9 +221,30 @@ static int solve_once(workspace *space, job *work)
     return 0;
 }
 
+static void by_envelope(workspace *space, course *along)
+{
+    answer found = {.lower = 0.0};
+    along->settled = solve_envelope(space, along->work, &found);
+    along->best = found;
+}
+
+static int solve_with_envelopes(workspace *space, job *work)
+{
+    course along = {.work = work};
+    space->reason = TOO_WIDE;
+    space->work = 0.0;
+    if (!attempt(space, by_envelope, &along))
+        return 0;
+    work->found = along.best;
+    return along.settled && along.best.lower <= along.best.upper;
+}
+
 /* Where places were cut in vain, whole ones are tried; where a coin was kept in vain, without more of its rare products. */
 int solve(workspace *space, job *work)
 {
+    for (int j = 0; j < work->rounds; j++)
+        if (work->whole[j].envelope != NULL)
+            return solve_with_envelopes(space, work);
     space->cuts = space->uncut = space->coins = 0;
     space->coarse = work->question == CEILING ? 2 : 0;
     int done = solve_once(space, work);

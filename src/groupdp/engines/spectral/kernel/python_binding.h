@@ -2,7 +2,8 @@
  * sequence of (log_weight, right shifts, probabilities, log_probabilities, left shifts, probabilities,
  * log_probabilities), and mu and log_weights are those of branches N(mu, 1) against N(0, 1); buffers of doubles; or
  * (count, (), empty, empty, allocations), allocations being (reverse, places, shifts, log probabilities, log weights of
- * the products, how often each factor stands in each product). */
+ * the products, how often each factor stands in each product); or (count, (), empty, empty, ((shifts, probabilities,
+ * log_probabilities),)) of an envelope. */
 #ifndef GROUPDP_PYTHON_BINDING_H
 #define GROUPDP_PYTHON_BINDING_H
 

@@ -101,6 +101,22 @@ static int read_gaussians(workspace *space, PyObject *mu, PyObject *log_weights,
     return 1;
 }
 
+/* An envelope: ((shifts, probabilities, log_probabilities),). */
+static int read_envelope(workspace *space, PyObject *source, round_law *law)
+{
+    PyObject *sources[3];
+    side *of = allocate_or_null(space, sizeof(side));
+    if (of == NULL) {
+        space->reason = MEMORY;
+        return 0;
+    }
+    if (!PyArg_ParseTuple(source, "(OOO)", &sources[0], &sources[1], &sources[2]))
+        return -1;
+    int status = law->count <= MOST_ROUNDS ? read_side(space, sources, of) : 0;
+    law->envelope = of;
+    return status;
+}
+
 /* A law of losses: (losses, log masses under P, log of the mass that has none). */
 static int read_atoms(workspace *space, PyObject *source, round_law *law)
 {
@@ -196,6 +212,8 @@ static int read_round(workspace *space, PyObject *source, round_law *law)
         PyErr_SetString(PyExc_ValueError, "a law must be run at least once");
         return -1;
     }
+    if (allocated != NULL && PyTuple_Check(allocated) && PyTuple_GET_SIZE(allocated) == 1)
+        return read_envelope(space, allocated, law);
     if (allocated != NULL && PyTuple_Check(allocated) && PyTuple_GET_SIZE(allocated) == 3)
         return read_atoms(space, allocated, law);
     if (allocated != NULL)

@@ -36,6 +36,7 @@
  *     one_allocation.c        one round of one allocation: epsilon and log delta from its transform alone
  *     one_allocation_lines.c  the transform on a line, of cut places where the group leaves
  *     one_allocation_jumps.c  the transform on the negative axis, where one large place decides
+ *     envelope.h    fixed batches of which members are replaced or zeroed, and the files for these
  *     ways.c        the ways to epsilon and log delta
  *     answers.c     the questions, and in which order the ways are tried
  *
@@ -174,6 +175,7 @@ typedef struct round_law {
     double count;
     double lost; /* probability of the branches left out (S-12) */
     const allocation_law *allocated; /* then it has no branches; NULL otherwise */
+    const side *envelope;            /* likewise: members replaced or zeroed in fixed batches (envelope.h) */
 } round_law;
 
 /* The part of delta from outcomes of which some round was discarded (discard.c): p - e^eps q, and at most e^eps times
