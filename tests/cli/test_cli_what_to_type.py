@@ -25,6 +25,18 @@ RUN = "--sampling-rate 0.01 --noise-multiplier 1 --steps 500"
             "epsilon --phase sampling=poisson,sampling-rate=0.01,steps=10 --group-size 2",
             ("noise_multiplier must", "noise_multiplier=", "--phase"),
         ),
+        (
+            "epsilon --mechanism approximate-dp --claimed-epsilon 1 --delta 1e-6 --group-size 2",
+            ("per_person must be given: --per-person, or per_person=false in a --phase or a run file",),
+        ),
+        (
+            "epsilon --phase mechanism=approximate-dp,claimed-epsilon=1 --delta 1e-6 --group-size 2",
+            ("per_person must be given: per_person=true, or per_person=false in every --phase",),
+        ),
+        (
+            "epsilon --sampling allocation --batch-size 10 --noise-multiplier 1 --steps 10",
+            ("'batch_size' is not a known key in an allocation phase",),
+        ),
         ("epsilon --batch-size 10 --noise-multiplier 1 --steps 10", ("sampling must", "--sampling shuffled")),
         ("epsilon --group-size 2 --delta 1e-6", ("run must", "--sampling-rate 0.01")),
         ("bound rows.csv --by user --out kept.csv", ("at_most must", "--at-most 8", "--at-most-per", "--run RUN.TOML")),

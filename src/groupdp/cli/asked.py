@@ -214,6 +214,10 @@ def _what_to_type(error: InvalidArgument, written: Sequence[Mapping[str, Any]], 
     field = fields.get(error.argument)
     if field is None or error.phase is None or error.value is not NOT_SHOWN or field.name in written[error.phase]:
         return error
+    if field.kind == "flag":
+        no, yes = f"{field.name}=false", f"{field.name}=true" if typed else field.option
+        where = "in every --phase" if typed else "in a --phase or a run file"
+        return InvalidArgument(error.argument, NOT_SHOWN, f"be given: {yes}, or {no} {where}")
     like = [to_type(field)]
     if field.ratio_of is not None:
         like.append(" and ".join(to_type(fields[name]) for name in field.ratio_of) + " instead")

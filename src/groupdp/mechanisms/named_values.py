@@ -52,7 +52,7 @@ def phase_of(values: Mapping[str, Any]) -> Mechanism:
     kind = MECHANISMS[require_choice("mechanism", name, tuple(MECHANISMS))]
     if kind is DPSGD:
         return training_of(values)
-    refuse_unknown(values, ("mechanism", *(field.name for field in kind.fields)), where=f" in a {kind.name} phase")
+    refuse_unknown(values, ("mechanism", *(field.name for field in kind.fields)), where=_in_phase(kind.name))
     return _made(kind, {field.name: _checked(field, values) for field in kind.fields})
 
 
@@ -66,7 +66,7 @@ def training_of(values: Mapping[str, Any]) -> DPSGD:
         refuse_unknown(values, known_keys(), where=" in a phase")
         raise InvalidArgument("sampling", NOT_SHOWN, GIVEN)
     kind = require_choice("sampling", values["sampling"], tuple(SAMPLINGS))
-    refuse_unknown(values, keys_of(kind), where=f" in a {kind} phase")
+    refuse_unknown(values, keys_of(kind), where=_in_phase(kind))
     sampling, share = _sampling(SAMPLINGS[kind], values)
     others = {field.name: _checked(field, values) for field in DPSGD.fields if field.name != "steps"}
     return DPSGD(sampling, steps=_steps(values, share), **others)
@@ -86,6 +86,10 @@ def samplings_with(keys: Iterable[str]) -> tuple[str, ...]:
     """The samplings that take all of these keys."""
     wanted = set(keys)
     return tuple(kind for kind in SAMPLINGS if wanted <= set(keys_of(kind)))
+
+
+def _in_phase(kind: str) -> str:
+    return f" in {'an' if kind[0] in 'aeiou' else 'a'} {kind} phase"
 
 
 def refuse_unknown(values: Mapping[str, Any], allowed: Sequence[str], *, where: str = "") -> None:
