@@ -126,3 +126,15 @@ def test_a_statement_about_nobody_says_so(run_file, form):
     note = "Note: a group of size 0 changes nothing"
     assert note in " ".join(groupdp(f"statement {run_file} --group-size 0 --format {form}").output.split())
     assert "Note:" not in groupdp(f"statement {run_file} --format {form}").output
+
+
+def test_a_poisson_claim_above_the_proved_bound_is_not_called_unproved():
+    """Balls in bins at noise 4: the bound is 2.0414, and the 2.0556 of Poisson accounting is above it."""
+    asked = "--sampling balls-in-bins --batches 100 --noise-multiplier 4 --epochs 20 --delta 1e-6 --group-size 4"
+    answer = groupdp(f"epsilon {asked} --json").json
+    assert answer["epsilon"]["upper"] < 2.042
+    assert "poisson_claim_not_a_guarantee" not in answer
+    assert "Poisson accounting" not in groupdp(f"epsilon {asked}").output
+    assert "poisson_claim_not_a_guarantee" not in groupdp(f"statement {asked} --format json").json
+    larger = asked.replace("--group-size 4", "--group-size 10")
+    assert "That is not a guarantee" in groupdp(f"epsilon {larger}").output

@@ -43,8 +43,8 @@ from groupdp.samplings import PoissonSampling, SpreadSampling
 def poisson_claim(run: Any, *, delta: float, adjacency: str = "add-or-remove", **options: Any) -> Bounds | None:
     """The epsilon of the run with Poisson batches of the same average size; None for runs that are not mistaken so.
 
-    NOT a guarantee for the run: shown beside the valid figure for comparison. `options`, the group among them,
-    are those of `epsilon`.
+    It is not proved for the run, and shown beside the valid figure where it is smaller. `options`, the group among
+    them, are those of `epsilon`.
     """
     phases = [one for one in mechanisms_of(run) if isinstance(one, DPSGD)]
     if len(phases) < len(mechanisms_of(run)) or not any(phase.sampling.mistaken_for_poisson for phase in phases):

@@ -50,7 +50,7 @@ def curve(asked: Asked, *, group_sizes: list[int], progress: Progress) -> Answer
     if not points[0].epsilon.tight:
         notes.append("This analysis is valid, not tight.")
     if points[0].poisson_claim is not None:
-        notes.append("The Poisson claim is not a guarantee for this run: its batches are not Poisson samples.")
+        notes.append("The Poisson claim is not proved for this run: its batches are not Poisson samples.")
     table = Table(
         f"epsilon at delta = {target!r} against group size ({chosen}); upper bounds, rounded up",
         ("k", *present),

@@ -35,7 +35,7 @@ def epsilon(asked: Asked, *, explain: bool, memory: int, progress: Progress) -> 
     more: dict[str, Any] = {"delta": asked.delta}
     after: list[str] = []
     claim = _poisson_claim(asked)
-    if claim is not None:
+    if claim is not None and claim.upper < bounds.upper:
         more["poisson_claim_not_a_guarantee"] = claim.upper
         after.append(
             f"Poisson accounting would claim {upper_text(claim.upper, 6)}. That is not a guarantee for this run: its "

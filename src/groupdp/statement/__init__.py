@@ -84,6 +84,7 @@ def make_statement(
     about: dict[str, Any] = {"delta": run.stated_delta, "adjacency": run.adjacency}
     if isinstance(run.group_size, int):
         claim = poisson_claim(phases, group_size=run.group_size, **about)
+        claim = claim if claim is None or claim.upper < bounds.upper else None
         single = None if run.neighbours.words else epsilon(phases, group_size=1, **about)
     report(0.4)
     vadhan, old_tool = _old_analysis(run)

@@ -86,7 +86,7 @@ def epsilon(document: Mapping[str, Any], progress: Progress) -> Answer:
         "engine": bounds.provenance.engine,
         "one_example": None if single is None else sides(single),
         "linear_text": None if single is None else linear(size, single)[1],
-        "poisson_claim": None if claim is None else sides(claim),
+        "poisson_claim": sides(claim) if claim is not None and claim.upper < bounds.upper else None,
         "steps": [phase.releases for phase in question.phases],
         "sentence": sentence(question, bounds),
         "assumptions": assumptions(question),
