@@ -50,17 +50,17 @@ def _example(sources: tuple[str, ...]) -> str:
 
 
 def total(group: Group) -> int:
-    """How many examples it has, of all sources together."""
+    """How many examples the group has, over all sources."""
     return group if isinstance(group, int) else sum(count for _, count in group)
 
 
 def is_empty(group: Group) -> bool:
-    """Whether it has no examples."""
+    """Whether the group has no examples."""
     return group == 0 if isinstance(group, int) else all(count == 0 for _, count in group)
 
 
 def empty_like(group: Group) -> Group:
-    """No examples, of the same sources."""
+    """A group without examples, with the same sources."""
     return 0 if isinstance(group, int) else tuple((source, 0) for source, _ in group)
 
 

@@ -27,6 +27,10 @@ RUN = "--sampling-rate 0.01 --noise-multiplier 1 --steps 500"
         ),
         ("epsilon --batch-size 10 --noise-multiplier 1 --steps 10", ("sampling must", "--sampling shuffled")),
         ("epsilon --group-size 2 --delta 1e-6", ("run must", "--sampling-rate 0.01")),
+        (
+            "epsilon --mechanism approximate-dp --claimed-epsilon 1 --group-size 2",
+            ("per_person must", "--per-person,", "per_person = false in a run file"),
+        ),
         ("bound rows.csv --by user --out kept.csv", ("at_most must", "--at-most 8", "--at-most-per", "--run RUN.TOML")),
         ("bound rows.csv --by user --at-most 3 --run r.toml --out kept.csv", ("at_most must be given once",)),
         ("bound rows.csv --by user --at-most auto --out kept.csv", ("epsilon must", "--epsilon")),

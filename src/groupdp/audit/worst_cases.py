@@ -166,7 +166,7 @@ class WorstCase:
 
     run: tuple[DPSGD, ...]
     datasets: tuple[tuple[AuditedDataset, AuditedDataset], ...]
-    """For every phase, what both datasets release."""
+    """What both datasets release in every phase."""
     with_group: FloatArray
     """Slopes of the first dataset, of shape (n, 1): the one with the group, or with those who leave."""
     without_group: FloatArray
@@ -238,7 +238,7 @@ def _datasets(
         require_integer("group_size", group_size, at_least=1)
     group = group_of("group_size", group_size, sampling.sources)
     if is_empty(group):
-        raise InvalidArgument("group_size", InWords("0 of every source"), "have somebody in it to be attacked")
+        raise InvalidArgument("group_size", InWords("0 of every source"), "have at least one example to attack")
     # the other order of an adjacency is the same pair of datasets, looked at from the other side
     change = Neighbours(group, FORWARD if adjacency == BACKWARD else adjacency).changes[0]
     datasets = tuple(phase.sampling.audited_datasets(change, ordinary_examples=ordinary) for phase in phases)

@@ -91,7 +91,7 @@ class Asked:
         return {**self.neighbours, "run": self.run_as_json()}
 
     def group_text(self) -> str:
-        """Whom the answer is about: "groups of up to 9"."""
+        """Whom the answer covers: "groups of up to 9"."""
         if self.file.removed is not None or self.file.added is not None:
             gone, come = (_in_words(self.neighbours[key]) for key in ("removed", "added"))
             return f"{gone} removed and {come} added"
@@ -141,7 +141,7 @@ def _in_words(size: Any) -> str:
 
 
 def asked_of(options: Mapping[str, Any], *, assumed: Mapping[str, str] = MappingProxyType({})) -> Asked:
-    """From the options that were typed to the run and the question."""
+    """The run and the question, from the options that were typed."""
     given = {name: value for name, value in options.items() if not (value is None or value is False or value == [])}
     fields = phase_fields()
     values = {key: given[key] for key in ("mechanism", "sampling", *fields) if key in given}
@@ -188,7 +188,7 @@ def _changed(
 
 
 def _require_consistent(file: RunFile, given: Mapping[str, Any], *, several: bool) -> None:
-    """Refuse options that say nothing about this run, or do not say enough."""
+    """Refuse options that do not apply to this run, and missing ones."""
     changed = file.removed is not None or file.added is not None
     if several and file.group_size is None:
         raise InvalidArgument("group_size", NOT_SHOWN, "be given for every run file, as FILE:K or by --group-size")
@@ -207,6 +207,9 @@ def _what_to_type(error: InvalidArgument, written: Sequence[Mapping[str, Any]], 
     """The error; where a value is missing, with what to type, as an option or (`typed`) in --phase."""
 
     def to_type(field: Field) -> str:
+        if field.kind == "flag":
+            both = f"{field.name}=true, or {field.name}=false"
+            return both if typed else f"{field.option}, or {field.name} = false in a run file"
         example = field.example.partition(" ")[0]
         return f"{field.name}={example}" if typed else f"{field.option} {example}"
 

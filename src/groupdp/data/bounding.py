@@ -256,7 +256,7 @@ def kept_rows(engine: Engine, source: Relation, choice: Choice, progress: Progre
     if repeated:
         names = ", ".join(shown(name) for name in choice.key)
         which = InWords(f"{names}, which repeats for {shown(repeated[0][0])}")
-        raise InvalidArgument("key", which, "tell a person's examples apart")
+        raise InvalidArgument("key", which, "differ between a person's examples")
     return (
         f"SELECT {columns} FROM {source.sql} r LEFT JOIN cuts c ON {same} "
         f"WHERE c.h IS NULL OR ({choice.cap('c.g1')} > 0 AND {number} <= c.h)"

@@ -48,7 +48,7 @@ class Owners:
 
     @classmethod
     def of(cls, *, by: Sequence[str], key: Any, at_most: Any, per: Any, seed: Any) -> Owners:
-        """From the keywords of `bound`, checked."""
+        """A choice from the keywords of `bound`, checked."""
         names = (key,) if isinstance(key, str) else tuple(key or ())
         if not names:
             needed, reason = (
@@ -91,7 +91,7 @@ def columns_of(by: str | Sequence[str]) -> tuple[str, ...]:
     """The columns of owners, checked."""
     names = (by,) if isinstance(by, str) else tuple(by)
     if not names or not all(isinstance(name, str) and name for name in names) or len(set(names)) < len(names):
-        raise InvalidArgument("by", by, "be the name of a column, or different ones")
+        raise InvalidArgument("by", by, "be the name of a column, or of several different columns")
     return names
 
 
@@ -137,7 +137,7 @@ def choose(engine: Engine, owners: Owners, memory: int, progress: Progress | Non
         raise InvalidArgument(*NO_ROWS)
     if engine.value("SELECT count(DISTINCT h) FROM records") < rows:
         names = ", ".join(shown(name) for name in owners.key)
-        raise InvalidArgument("key", InWords(f"{names}, which repeats"), "tell records apart")
+        raise InvalidArgument("key", InWords(f"{names}, which repeats"), "differ between records")
     ownerships, people, largest = engine.rows("SELECT sum(n), count(*), max(n) FROM people")[0]
     apart = int(ownerships) * _BYTES
     if apart > memory / 2:

@@ -157,7 +157,7 @@ def _mark_infinite(axis: Axes, sizes: Sequence[int], color: str, *, named: bool)
 
 
 def _value(point: Point, name: str) -> float:
-    """What is drawn: the guarantee's side of every interval; NaN where there is none."""
+    """The values drawn: the guaranteed side of every interval; NaN where there is none."""
     value = getattr(point, name)
     if value is None:
         return math.nan

@@ -52,7 +52,7 @@ class Panel:
 
     @property
     def title(self) -> str:
-        """As it stands above the panel."""
+        """The title above the panel."""
         return f"noise multiplier σ = {self.noise_multiplier:g}"
 
     def at(self, group_size: int) -> Any:

@@ -147,7 +147,7 @@ def _described(phase: Mechanism) -> dict[str, Any]:
 def _header(values: Mapping[str, Any]) -> Ledger:
     """What the first line says, checked."""
     if tuple(values)[: len(_HEADER)] != _HEADER or values["ledger"] != _FORMAT:
-        raise ValueError(f"no ledger of format {_FORMAT}")
+        raise ValueError(f"it is not a ledger of format {_FORMAT}")
     adjacency, budget, orders = (values[name] for name in ("adjacency", "epsilon", "filter_orders"))
     if require_choice("adjacency", adjacency, ADJACENCIES) == ADD_AND_REMOVE:
         others = ", ".join(name for name in ADJACENCIES if name != ADD_AND_REMOVE)

@@ -227,7 +227,7 @@ def drawn_from(epochs: Iterable[Iterable[Any]], *, steps: int, dataset_size: int
         batches += [np.asarray(batch if len(batch) else [], dtype=np.int64).reshape(-1) for batch in epoch]
         made = len(batches) - count * steps
         if made != steps:
-            raise InvalidArgument("loader", InWords(f"{made} batches in an epoch"), f"have {steps} as the claim has")
+            raise InvalidArgument("loader", InWords(f"{made} batches in an epoch"), f"have {steps}, as the claim says")
         count += 1
     rounds = np.repeat(np.arange(len(batches)), [len(batch) for batch in batches])
     return Drawn(rounds // steps, rounds % steps, np.concatenate(batches), count, steps, dataset_size)

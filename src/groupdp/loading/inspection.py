@@ -48,7 +48,7 @@ class Inspection:
     kind: str
     """What was read."""
     sampling: Sampling | None
-    """What it does; None where that is not known, or has no law."""
+    """The sampling of the loader; None if it is unknown, or has no law."""
     steps_per_epoch: int | None
     evidence: tuple[str, ...]
     problems: tuple[str, ...]
@@ -197,7 +197,7 @@ def _test(
     stated = stated if isinstance(stated, Sampling) else reading.sampling
     if stated is None:
         got = InWords("none" if claim is None else "only a name")
-        raise InvalidArgument("claim", got, "be a sampling with its numbers where epochs are drawn")
+        raise InvalidArgument("claim", got, "be a sampling with its parameters where epochs are drawn")
     if any(rank.batches is None for rank in readings):
         raise InvalidArgument("draw", NOT_SHOWN, f"be left out: no indices can be drawn from {reading.kind}")
     size = reading.dataset_size

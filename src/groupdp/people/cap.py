@@ -80,7 +80,7 @@ class CapRow:
     threshold: float
     """Sampling people has less noise where C_user / C_example is below this."""
     allowed: bool
-    """Whether the constraints are met."""
+    """Whether this cap meets the constraints."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,7 +89,7 @@ class CapStudy:
 
     rows: tuple[CapRow, ...]
     recommended: int | None
-    """None without a minimum share: what is thrown away has no price here."""
+    """The recommended cap; None without a minimum share, since dropped examples then cost nothing."""
     target_epsilon: float
     delta: float
     batch_size: int

@@ -73,7 +73,7 @@ class FixedBatchSampling(SizedBatches):
     }
     epsilon_grows_with: ClassVar[tuple[str, ...]] = ("batch_size",)
     needed: ClassVar[tuple[str, ...]] = (
-        "Every step draws a uniformly random batch of the stated size, without replacement, anew.",
+        "Every step draws a new batch of the stated size, uniformly at random and without replacement.",
         "The dataset size is public.",
     )
 
@@ -183,8 +183,8 @@ class ShuffledSampling(SizedBatches):
     #: Whether one permutation serves all epochs.
     in_one_order: ClassVar[bool] = False
     needed: ClassVar[tuple[str, ...]] = (
-        "Every epoch permutes the whole dataset uniformly at random, anew, and every example is in at most one batch "
-        "of it.",
+        "Every epoch permutes the whole dataset anew, uniformly at random, and uses every example in at most one "
+        "batch.",
         DIVIDED_BY_A_CONSTANT,
     )
 
