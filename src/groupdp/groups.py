@@ -74,10 +74,11 @@ _MANY = {"example": "examples", "person": "people"}
 
 
 def in_words(group: Group, unit: str = "example") -> str:
-    """ "9 examples", "2 people" or "3 from web and 5 from books"."""
+    """ "9 examples", "2 people" or "3 examples from web and 5 from books"."""
     if isinstance(group, int):
         return f"{group} {unit if group == 1 else _MANY[unit]}"
-    return " and ".join(f"{count} from {source}" for source, count in group if count) or "nothing"
+    (source, first), *others = [(source, count) for source, count in group if count] or [("every source", 0)]
+    return " and ".join([f"{in_words(first, unit)} from {source}", *(f"{count} from {name}" for name, count in others)])
 
 
 def splits(group: Group) -> Iterator[tuple[Group, Group]]:

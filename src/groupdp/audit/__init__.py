@@ -1,4 +1,4 @@
-"""DP-SGD that is really run on its worst cases, the optimal attack on it, and an audit that can fail.
+"""DP-SGD run on its worst cases, the optimal attack on it, and an audit that can contradict a claim.
 
 The simulation (worst_cases, simulation) shares nothing with the accountant; `claims` compares the two. An audit has the
 measured delta over epsilon with intervals, lower bounds, the verdict, and what more runs would show.

@@ -94,7 +94,7 @@ def doctor(
 
 
 def _claim(name: str, given: dict[str, Any]) -> Any:
-    """The sampling that the options describe; those that it does not have are refused."""
+    """The sampling that the options describe; options that it does not have are refused."""
     needed = _FIELDS[require_choice("sampling", name, tuple(_FIELDS))]
     for field, value in given.items():
         if value is None and field in needed:

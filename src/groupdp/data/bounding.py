@@ -189,7 +189,7 @@ def alike_people(engine: Engine) -> int:
 
 
 def _first_missing(engine: Engine, source: Relation, name: str) -> int:
-    """The number of the first row without a value, counted from 1 after any header."""
+    """The number of the first row without a value, counted from 1 after a header."""
     engine.rows("SET threads = 1")  # rows are then numbered as they are read
     engine.rows("SET preserve_insertion_order = true")
     numbered = f"SELECT row_number() OVER () AS place, {quoted(name)} AS value FROM {source.sql}"
@@ -322,7 +322,7 @@ def check_kept(
 
 
 def stored_path(engine: Engine, destination: Path | None) -> Path:
-    """Where the rows are written first: the destination itself, where that is a Parquet file."""
+    """The path that rows are written to first: the destination itself if it is a Parquet file."""
     if destination is not None and destination.suffix.lower() == ".parquet":
         return destination
     return engine.folder / "kept.parquet"
@@ -338,7 +338,7 @@ def stored_rows(
 
 
 def delivered(engine: Engine, destination: Path | None, report: dict[str, Any]) -> Bounded:
-    """Put the stored rows where they are wanted, in the format wanted there."""
+    """Copy the stored rows to the destination, in the format of its suffix."""
     stored = stored_path(engine, destination)
     if destination is None:
         import pyarrow.parquet

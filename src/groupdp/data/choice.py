@@ -113,7 +113,7 @@ class Choice:
         return (self.by,) if self.per is None else (self.by, self.per)
 
     def check(self, columns: Mapping[str, str]) -> None:
-        """Refuse columns that are not there, or whose values have no text that every engine agrees on."""
+        """Refuse missing columns, and columns whose values have no text that every engine agrees on."""
         for name in (*self.group, *self.key):
             check_type(name, kind_of(name, columns))
         if not self.key:

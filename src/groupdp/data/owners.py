@@ -61,7 +61,7 @@ class Owners:
         return cls(by=tuple(by), key=names, at_most=require_integer("at_most", at_most, at_least=1), seed=seed_of(seed))
 
     def check(self, columns: Mapping[str, str]) -> None:
-        """Refuse columns that are not there, or whose values have no text that every engine agrees on."""
+        """Refuse missing columns, and columns whose values have no text that every engine agrees on."""
         for name in self.by:
             check_type(name, kind_of(name, columns).removesuffix("[]"), " or lists of them")
         for name in self.key:

@@ -213,7 +213,7 @@ def make_file(path: str | Path, first: Line) -> None:
 
 
 def append_line(path: str | Path, make: Callable[[list[Line]], Line]) -> None:
-    """Append the line that `make` returns for the lines so far; nobody else writes meanwhile."""
+    """Append the line that `make` returns for the lines so far, while no other process writes."""
     with _locked(path) as (content, destination):
         lines = _verified(content, str(path))
         values = {**make(lines), "previous": lines[-1]["digest"]}

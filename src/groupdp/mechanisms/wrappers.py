@@ -22,10 +22,9 @@ _SPLITS = ("add-and-remove", EXCHANGE)
 
 @dataclass(frozen=True, slots=True)
 class OfGroup(Wrapper):
-    """`mechanism` with a group size of its own: who leaves or joins has up to `group` examples in it.
+    """`mechanism` with a group size of its own: a person has up to `group` examples in it.
 
-    It is what a pair (mechanism, group size) means to `epsilon`, as a mechanism of its own: a run file's phase with a
-    group_size.
+    `epsilon` turns a pair (mechanism, group size) into it, and run files a phase with a group_size.
     """
 
     mechanism: Mechanism
@@ -104,9 +103,9 @@ class OfGroup(Wrapper):
 
 
 def with_own_groups(run: Any, group_size: Any) -> tuple[Any, Any]:
-    """The run with a mechanism in place of every pair (mechanism, group size), and the group size of the others.
+    """The run with an `OfGroup` in place of every pair (mechanism, group size), and the group size of the others.
 
-    Where every release has a group size of its own, none may be given, and the largest of them stands for it.
+    If every release has a group size of its own, no other may be given, and the largest of them is returned.
     """
     if not isinstance(run, list | tuple) or not any(isinstance(release, OfGroup | tuple) for release in run):
         return run, group_size
@@ -126,7 +125,7 @@ def _release(pair: tuple[Any, ...]) -> OfGroup:
 
 
 def require_one_group(run: Any) -> None:
-    """Refuse a run in which some release has a group size of its own, which varying k would leave as it is."""
+    """Refuse a run in which a release has a group size of its own, since varying k would not change it."""
     for release in run if isinstance(run, list | tuple) else (run,):
         if isinstance(release, OfGroup | tuple):
             raise InvalidArgument(

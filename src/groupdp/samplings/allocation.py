@@ -106,7 +106,8 @@ class BallsInBinsSampling(AllocationBase):
     meant_by: ClassVar[str] = "batches"
     mistaken_for_poisson: ClassVar[bool] = True
     needed: ClassVar[tuple[str, ...]] = (
-        "Every epoch puts each example into one of its batches, uniformly at random and independently of all others.",
+        "Every epoch puts each example into one of its batches anew, uniformly at random and independently of the "
+        "others.",
         _SECRET,
     )
 

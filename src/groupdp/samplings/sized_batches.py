@@ -1,8 +1,9 @@
 """Batches of one size: drawn without replacement; and epochs, in which the dataset is dealt to such batches, every
 example in one of them, in a shuffled or in a fixed order.
 
-Shuffled: how many of the group share a batch is public (a coin), and no amplification is claimed beyond it. Poisson
-accounting of a shuffled run is not a valid bound. In a fixed order nothing is random, and anybody may know the batches.
+Shuffled: the number of the group's examples in each batch is public (a coin), and no amplification is claimed beyond
+that. Poisson accounting of a shuffled run is not a valid bound. In a fixed order nothing is random, and anybody may
+know the batches.
 """
 
 from __future__ import annotations
@@ -244,7 +245,7 @@ class ShuffledOnceSampling(ShuffledSampling):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FixedOrderSampling(SizedBatches):
-    """Every epoch goes through the dataset in the same order, in batches of `batch_size`: nothing is amplified.
+    """Every epoch goes through the dataset in the same order, in batches of `batch_size`, without amplification.
 
     Both datasets have the same size.
     """

@@ -1,4 +1,4 @@
-"""Who takes part when, in runs with correlated noise: each participation turns a strategy into rounds.
+"""Which rounds an example takes part in, with correlated noise: each participation turns a strategy into rounds.
 
 A `NoiseScale` converts norms of the strategy into sensitivities, and sensitivities over the noise into shifts.
 """
@@ -51,7 +51,7 @@ class NoiseScale:
 
 
 class Participation(ABC):
-    """Who takes part when, whatever the data."""
+    """Which rounds an example takes part in, independently of the data."""
 
     __slots__ = ()
 
