@@ -60,7 +60,7 @@ def test_a_shuffled_run_is_shown_what_spread_allocation_buys(client):
     assert shown == pytest.approx(12.87, abs=0.005)
     refused = ask(client, "baseline", {**without_group(group_sizes=[4]), "name": "spread"})
     assert refused.status_code == 400
-    assert "be asked of a shuffled run" in refused.text
+    assert "be another one unless the run is shuffled" in refused.text
 
 
 def test_no_noise_is_infinite(client):

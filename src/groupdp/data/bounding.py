@@ -302,7 +302,7 @@ def check_kept(
         f"WHERE n IS NULL OR coalesce(m, 0) <> least(n, {cap})"
     )
     if wrong:
-        raise GroupDPError(f"the rows kept are not those meant to be, for {wrong} people: this is a bug in groupdp.")
+        raise GroupDPError(f"the rows written are not the rows chosen, for {wrong} people: this is a bug in groupdp.")
     before = "SELECT g0, sum(n) AS n FROM people GROUP BY g0"
     after = "SELECT g0, sum(m) AS m FROM left_over GROUP BY g0"
     rows, people, largest = engine.rows(f"SELECT sum(n), count(*), max(n) FROM ({before})")[0]

@@ -306,5 +306,5 @@ def finished(engine: Engine, owners: Owners, parts: list[tuple[Any, int, int]]) 
     for _, _, number in parts:
         digest ^= number
     if most > owners.at_most or kept != engine.value("SELECT count(*) FROM chosen"):
-        raise GroupDPError("the rows kept are not those meant to be: this is a bug in groupdp.")
+        raise GroupDPError("the rows written are not the rows chosen: this is a bug in groupdp.")
     return {"kept": kept, "largest_kept": int(most), "digest": hexadecimal(digest), "owners": list(owners.by)}

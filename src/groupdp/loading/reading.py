@@ -86,7 +86,7 @@ def compare(reading: Reading, claim: Any) -> None:
     if name != sampling.name:
         reading.refuse(
             f"The accounting assumes {SAMPLINGS[name].title}, and the loader does {sampling.describe()}: the claimed "
-            "epsilon is not a bound."
+            "epsilon is not a valid bound."
         )
     elif isinstance(stated, PoissonSampling) and isinstance(sampling, PoissonSampling):
         if stated.rate < sampling.rate - reading.rate_tolerance:
@@ -111,7 +111,7 @@ def _compare_history(reading: Reading, history: list[Any]) -> None:
     if not isinstance(sampling, PoissonSampling):
         described = "" if sampling is None else sampling.describe()
         reading.refuse(
-            f"Opacus accounts for Poisson sampling, and the loader does {described}: its epsilon is not a bound."
+            f"Opacus accounts for Poisson sampling, and the loader does {described}: its epsilon is not a valid bound."
         )
         return
     if not history:

@@ -102,7 +102,7 @@ class CapStudy:
         for row in self.rows:
             if row.cap == cap:
                 return row
-        raise InvalidArgument("cap", cap, "be one of those tried")
+        raise InvalidArgument("cap", cap, "be one of the caps tried")
 
 
 def choose_cap(

@@ -262,11 +262,11 @@ def _sampling(row: CapRow) -> str:
         f"examples"
     )
     if row.threshold >= 1.0:
-        return f"{facts}, which always holds: an average is no longer than the gradients averaged. Sample people."
+        return f"{facts}, which always holds: an average is never longer than its longest gradient. Sample people."
     if row.threshold <= independent:
         return (
-            f"{facts}. That is hardly possible: even independent gradients of one person average to "
-            f"{round_down(independent, 4)} of their norm. Sample examples."
+            f"{facts}. That is hardly possible: the average of a person's gradients has "
+            f"{round_down(independent, 4)} of their norm even if they are independent. Sample examples."
         )
     return (
         f"{facts}. That ratio is between {round_down(independent, 4)} (a person's gradients are independent) and 1 "

@@ -21,7 +21,7 @@ from groupdp.samplings.sampling import BoolArray, Rounds, Sampling
 
 #: Most sources of one run.
 MOST_SOURCES = 1000
-_NO_LAW = "which of the others are cut away then depends on both groups, and no bound is proved"
+_NO_LAW = "both groups affect which other examples are cut away, and no bound is proved"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -161,7 +161,7 @@ def uniform_subsets(generator: np.random.Generator, batch_size: int, trials: int
     return included.T
 
 
-_OTHER_SIZE = "with another number of examples every later batch changes, and no bound is proved"
+_OTHER_SIZE = "a change of the dataset's size changes every later batch, and no bound is proved"
 #: Adjacencies with another number of examples in the two datasets.
 REFUSALS = dict.fromkeys((*ONE_SIDED, ADD_AND_REMOVE, EXCHANGE), _OTHER_SIZE)
 
