@@ -28,7 +28,7 @@ BoolArray = npt.NDArray[np.bool_]
 
 
 class Sampler(Protocol):
-    """Anything that can say, round after round, who is in the batch; every sampling can."""
+    """What says, round after round, who is in the batch; every sampling does."""
 
     def sampled_batches(self, generator: np.random.Generator, *, trials: int, dataset_size: int) -> Iterator[BoolArray]:
         """An endless iterator: for each round, a (trials, dataset_size) array of inclusion indicators."""
@@ -168,9 +168,9 @@ class WorstCase:
     datasets: tuple[tuple[AuditedDataset, AuditedDataset], ...]
     """What both datasets release in every phase."""
     with_group: FloatArray
-    """Slopes of the first dataset, of shape (n, 1): the one with the group, or with those who leave."""
+    """Slopes of the first dataset, with the group or with those who leave; shape (n, 1)."""
     without_group: FloatArray
-    """Slopes of the other one."""
+    """Slopes of the second dataset."""
     clipping_norm: float = 1.0
     step_size: float = 1.0
 

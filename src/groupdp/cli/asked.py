@@ -134,7 +134,7 @@ class Asked:
 
 
 def _in_words(size: Any) -> str:
-    """A number, or a number of each source."""
+    """A number, or a number for each source, in words."""
     if not isinstance(size, Mapping):
         return str(size)
     return " and ".join(f"{count} of {source}" for source, count in size.items()) if any(size.values()) else "0"
@@ -225,7 +225,7 @@ def _what_to_type(error: InvalidArgument, written: Sequence[Mapping[str, Any]], 
 
 
 def _run_or_ledger(path: str) -> RunFile:
-    """A run file, or everything that a ledger holds."""
+    """The content of a run file, or all releases of a ledger."""
     if not path.endswith(".jsonl"):
         return read_run_file(path)
     from groupdp.ledger import read_ledger
@@ -298,7 +298,7 @@ def _meant(values: Mapping[str, Any]) -> str:
 
 
 def _question(given: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of a run file that say what is asked."""
+    """The fields of a run file that state the question."""
     question = {key: given[key] for key in ("delta", "adjacency", *GROUPS) if key in given}
     if "data" in given:
         from groupdp.data.manifest import read_manifest

@@ -56,7 +56,7 @@ _ROWS: dict[str, Any] = {
 
 
 def warn_of_alike(counts: Any) -> None:
-    """Say on stderr how many people look alike, if any do."""
+    """Say on stderr how many people have identifiers that look alike, if any."""
     from groupdp.data.manifest import alike_in_words
 
     if counts.alike:
@@ -249,7 +249,7 @@ def bound(
 
 
 def _group_size(path: str) -> str:
-    """The group size of a run file, for which a dataset is to be bounded."""
+    """The group size of a run file, as the cap of a dataset."""
     from groupdp.run_file import read_run_file
 
     size = read_run_file(path).group_size

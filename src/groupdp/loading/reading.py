@@ -40,7 +40,7 @@ class Reading:
     problems: list[str] = field(default_factory=list)
     check: list[str] = field(default_factory=list)
     batches: Any = None
-    """What yields the indices of an epoch's batches, if anything does."""
+    """The source of the indices of an epoch's batches, if there is one."""
 
     def found(self, sampling: Sampling, steps: int, *evidence: str) -> None:
         """Note what the loader does."""
@@ -154,7 +154,7 @@ def same_processes(reading: Reading, of_sampler: int, world: int | None) -> None
 
 
 def alone(reading: Reading, world: int | None) -> None:
-    """A sampler that knows nothing of other processes."""
+    """Note that a sampler knows nothing of other processes."""
     if world is not None and world > 1:
         reading.sampling = None
         reading.refuse(
