@@ -89,7 +89,7 @@ class CapStudy:
 
     rows: tuple[CapRow, ...]
     recommended: int | None
-    """The recommended cap; None without a minimum share, since dropped examples then cost nothing."""
+    """The recommended cap; None without a minimum share, since the value of dropped examples is then unknown."""
     target_epsilon: float
     delta: float
     batch_size: int
