@@ -125,7 +125,7 @@ def test_every_sampling_is_offered_and_shuffled_runs_show_the_false_claim(open_p
     claim = page.locator(".before > div", has_text="not a guarantee: these batches")
     expect(claim.locator("dd")).to_have_text(upper(noisy(4.0), adjacency="substitute"))
     page.select_option("#phase0-sampling", "poisson-sources")
-    expect(page.locator(".answer .sentence")).to_contain_text("3 from web and 5 from books")
+    expect(page.locator(".answer .sentence")).to_contain_text("3 examples from web and 5 from books")
     page.select_option("#phase0-sampling", "poisson")
     page.select_option("#run-adjacency", "exchange")
     page.fill("#run-removed", "2")

@@ -59,7 +59,7 @@ MOST_ROWS = 64
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BandsRow:
-    """One number of bands: its epsilon and error at the noise given, and its noise and error at the epsilon asked."""
+    """One number of bands: epsilon and error at the given noise, and noise and error at the target epsilon."""
 
     bands: int
     run: CorrelatedNoise
@@ -67,11 +67,11 @@ class BandsRow:
     squared_error: float
     """Total squared error of all prefix sums of gradients clipped to 1, not certified: smaller is better."""
     calibrated: CorrelatedNoise | None = None
-    """The run with the least noise that meets the epsilon asked; None where none was asked."""
+    """The run with the least noise that meets the target epsilon; None without a target."""
 
     @property
     def calibrated_error(self) -> float | None:
-        """The same error with that noise."""
+        """The squared error with the calibrated noise."""
         return None if self.calibrated is None else self.calibrated.prefix_error
 
 

@@ -50,7 +50,7 @@ class GroupDPError(Exception):
 
 
 class InvalidArgument(GroupDPError, ValueError):
-    """The input does not describe a run, a group or a target: `argument` must `requirement`, got `value`.
+    """The input is not a valid run, group or target: `argument` must `requirement`, got `value`.
 
     `reason` follows the value, after a colon. `place` stands before the sentence: a file and a line.
     """
@@ -63,7 +63,7 @@ class InvalidArgument(GroupDPError, ValueError):
         self.reason = reason
         self.place = place
         self.phase: int | None = None
-        """The phase of a run that it is about, counted from 0, where that is known."""
+        """The phase of the run that the error is about, counted from 0, if known."""
 
     @classmethod
     def saying(cls: type[_Error], argument: str, sentence: str) -> _Error:
@@ -74,7 +74,7 @@ class InvalidArgument(GroupDPError, ValueError):
 
     @property
     def name(self) -> str:
-        """The argument without what it is indexed by: "group_size" of "group_size['web']"."""
+        """The argument without its index: "group_size" of "group_size['web']"."""
         return self.argument.partition("[")[0].partition(".")[0]
 
     @property
@@ -95,7 +95,7 @@ class InvalidArgument(GroupDPError, ValueError):
         return self._with(argument=argument)
 
     def at(self: _Error, place: str) -> _Error:
-        """The same error, with the file and the line that it is about."""
+        """The same error, with its file and line."""
         return self._with(place=place)
 
     def _with(self: _Error, **parts: str) -> _Error:
@@ -110,7 +110,7 @@ class InvalidArgument(GroupDPError, ValueError):
 
 
 def _restored(kind: type[InvalidArgument], parts: dict[str, Any]) -> InvalidArgument:
-    """From another process: the value is what its sentence showed."""
+    """An error from another process: its value is the text that the sentence showed."""
     error = kind.__new__(kind)
     if parts["value"] == "":
         parts["value"] = NOT_SHOWN

@@ -47,7 +47,7 @@ class Field:
     """One field: what it is called, what it means, what is allowed, and how it is typed and dragged."""
 
     name: str
-    """In run files and questions; on the command line it is --name, with dashes."""
+    """Its name in run files and questions; the option is --name, with dashes."""
     attribute: str = ""
     """The attribute of the class that it sets, where that has another name."""
     label: str = ""
@@ -60,7 +60,7 @@ class Field:
     at_least: float | None = None
     at_most: float | None = None
     parser: Callable[[str, Any], Any] | None = None
-    """From (name, value or text) to the value; by its kind and range where there is none."""
+    """Reads the value from (name, value or text); if None, its kind and range decide."""
     default: Any = None
     """The value where none is given; None if it is required."""
     ratio_of: tuple[str, str] | None = None

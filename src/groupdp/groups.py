@@ -50,17 +50,17 @@ def _example(sources: tuple[str, ...]) -> str:
 
 
 def total(group: Group) -> int:
-    """How many examples it has, of all sources together."""
+    """How many examples the group has, over all sources."""
     return group if isinstance(group, int) else sum(count for _, count in group)
 
 
 def is_empty(group: Group) -> bool:
-    """Whether it has no examples."""
+    """Whether the group has no examples."""
     return group == 0 if isinstance(group, int) else all(count == 0 for _, count in group)
 
 
 def empty_like(group: Group) -> Group:
-    """No examples, of the same sources."""
+    """A group without examples, with the same sources."""
     return 0 if isinstance(group, int) else tuple((source, 0) for source, _ in group)
 
 
@@ -74,10 +74,11 @@ _MANY = {"example": "examples", "person": "people"}
 
 
 def in_words(group: Group, unit: str = "example") -> str:
-    """ "9 examples", "2 people" or "3 from web and 5 from books"."""
+    """ "9 examples", "2 people" or "3 examples from web and 5 from books"."""
     if isinstance(group, int):
         return f"{group} {unit if group == 1 else _MANY[unit]}"
-    return " and ".join(f"{count} from {source}" for source, count in group if count) or "nothing"
+    (source, first), *others = [(source, count) for source, count in group if count] or [("every source", 0)]
+    return " and ".join([f"{in_words(first, unit)} from {source}", *(f"{count} from {name}" for name, count in others)])
 
 
 def splits(group: Group) -> Iterator[tuple[Group, Group]]:

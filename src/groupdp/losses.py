@@ -191,7 +191,7 @@ def _sum(left: AtomsRound, right: AtomsRound, log_cut: float) -> AtomsRound:
     work = float(len(left.losses)) * len(right.losses)
     if work > (_MOST_PRODUCTS if on_one_lattice else _MOST_SUMS):
         raise LimitExceeded(
-            f"laws of {len(left.losses)} and of {len(right.losses)} losses are to be composed; that takes more than "
+            f"composing laws of {len(left.losses)} and of {len(right.losses)} losses takes more than "
             f"the limit of {_MOST_PRODUCTS if on_one_lattice else _MOST_SUMS:g} products."
         )
     scale = float(np.max(np.abs(left.losses)) + np.max(np.abs(right.losses)))

@@ -40,11 +40,11 @@ class Change:
     removed: Group
     added: Group
     keeps_places: bool = False
-    """Whether what is missing in one dataset keeps its place there, with a gradient of zero."""
+    """Whether missing examples keep their places, with a gradient of zero."""
 
     @property
     def is_substitution(self) -> bool:
-        """Whether as many examples are replaced by others."""
+        """Whether as many examples join as leave."""
         return self.removed == self.added
 
     @property
@@ -69,27 +69,27 @@ class TwoCases:
     """What an outcome proves that is possible in one case only."""
 
     def likely(self, factor: str, delta: str) -> str:
-        """That any event is at most `factor` times as likely in the first case as in the second."""
+        """The sentence: any event is at most `factor` times as likely in the first case as in the second."""
         return (
             f"Any outcome of the release is at most {factor} times as likely if {self.first} as if {self.second}, plus "
             f"at most {delta}"
         )
 
     def detected(self, false_alarms: str, share: str) -> str:
-        """That an attack with at most this share of false alarms detects at most this share of the true cases."""
+        """The sentence: an attack with at most this share of false alarms detects at most this share of true cases."""
         return (
             f"An attacker who claims that {self.first}, and is wrong in at most {false_alarms} of the cases in which "
             f"{self.second}, detects at most {share} of the true cases."
         )
 
     def order(self) -> str:
-        """What holds with the two cases exchanged."""
+        """The sentence about the two cases exchanged."""
         if self.either_order:
             return "The same holds with the two cases exchanged."
         return "With the two cases exchanged, the numbers may be larger; add-or-remove adjacency bounds both orders."
 
     def alarm(self) -> str:
-        """What an alarm claims, and where it is false."""
+        """The sentence about what an alarm claims, and when it is false."""
         exchanged = "; the same holds with the two exchanged" if self.either_order else ""
         return f"An alarm claims that {self.first}, and is false where {self.second}{exchanged}."
 
@@ -108,7 +108,7 @@ class _Adjacency:
     relation: str
     """How two neighbouring datasets differ; {size} is the group."""
     meaning: str
-    """The same of one person's examples, in a sentence."""
+    """How one person's examples differ between the two datasets, in a sentence."""
     same_size: bool = False
     one_sided: bool = False
 
@@ -163,7 +163,7 @@ _TABLE = {
             first="the dataset was the first of two that differ by at most {size} added or removed",
             second="it was the second",
         ),
-        relation="one is the other after at most {size} were added or removed",
+        relation="one becomes the other when at most {size} are added or removed",
         meaning="At most this many examples are added or removed, in any split.",
     ),
 }
@@ -195,7 +195,7 @@ class Neighbours:
     unit: str = "example"
     """What the group counts: examples, or people where people are sampled."""
     words: str = ""
-    """What sentences say in place of a number, where releases have group sizes of their own."""
+    """The words that replace a number in sentences, if releases have group sizes of their own."""
 
     @classmethod
     def of(
@@ -241,7 +241,7 @@ class Neighbours:
     @property
     def label(self) -> str:
         """ "add-or-remove adjacency"."""
-        return f"{self.adjacency} adjacency" if self.joining is None else "exchange in either order"
+        return f"{self.adjacency} adjacency" if self.joining is None else "exchange adjacency, in either order"
 
     @property
     def cases(self) -> TwoCases:
@@ -264,8 +264,8 @@ class Neighbours:
         if self.joining is None:
             return _TABLE[self.adjacency].relation.format(size=self.counted(self.group))
         return (
-            f"one has {self.counted(self.group)} that the other lacks, and the other has {self.counted(self.joining)} "
-            "that the first lacks"
+            f"one has {self.counted(self.group)} that the other lacks, and lacks {self.counted(self.joining)} that the "
+            "other has"
         )
 
     @property

@@ -51,7 +51,7 @@ class AnyRound(ABC):
     @property
     @abstractmethod
     def largest_shift(self) -> float:
-        """It is dominated by N(largest_shift, 1) against N(0, 1)."""
+        """The largest shift s: N(s, 1) against N(0, 1) dominates the round."""
 
     @property
     @abstractmethod
@@ -89,7 +89,7 @@ class Round(Immutable, AnyRound):
     largest: float
     """The largest shift of any side."""
     lower: Round | None
-    """Where this round only dominates the analysed one: a round that the analysed one dominates, for lower sides."""
+    """A round that the analysed one dominates, for lower sides, if this round only dominates the analysed one."""
 
     def __init__(
         self, branches: Iterable[Branch], log_weights: Sequence[float] = (0.0,), lower: Round | None = None
@@ -128,12 +128,12 @@ class Round(Immutable, AnyRound):
 
     @property
     def is_gaussian(self) -> bool:
-        """Whether no side has two shifts."""
+        """Whether every side has a single shift."""
         return all(len(branch.right.shifts) == 1 == len(branch.left.shifts) for branch in self.branches)
 
     @property
     def largest_shift(self) -> float:
-        """It is dominated by N(largest_shift, 1) against N(0, 1) (anchor lemma, P-0)."""
+        """The largest shift s: N(s, 1) against N(0, 1) dominates the round (anchor lemma, P-0)."""
         return max(branch.right.largest + branch.left.largest for branch in self.branches)
 
     @property
@@ -175,7 +175,7 @@ class SubstitutionEnvelope(AnyRound):
 
     @property
     def largest_shift(self) -> float:
-        """It is dominated by N(largest_shift, 1) against N(0, 1): no component is farther from another."""
+        """The largest shift s: N(s, 1) against N(0, 1) dominates the round: no components are farther apart."""
         return self.side.largest
 
     @property
@@ -252,7 +252,7 @@ class AllocationRound(AnyRound):
 
     @property
     def largest_shift(self) -> float:
-        """It is dominated by N(largest_shift, 1) against N(0, 1): all places revealed, everybody takes part."""
+        """The largest shift s: N(s, 1) against N(0, 1) dominates the round with all places revealed and all present."""
         return max(
             math.hypot(*(math.sqrt(times) * factor.shift for factor, times in product)) for product in self.products
         )

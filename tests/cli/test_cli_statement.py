@@ -115,10 +115,10 @@ def test_an_exchange_between_sources_is_stated(tmp_path):
     )
     both = groupdp(f"statement {path} --removed web=1 --added books=1 --format text")
     assert both.status == 0
-    assert "at most 1 from web and 1 from books" in " ".join(both.output.split())
+    assert "at most 1 example from web and 1 from books" in " ".join(both.output.split())
     one = groupdp(f"statement {path} --removed web=2 --format text")
     assert one.status == 0
-    assert "at most 2 from web in the dataset" in " ".join(one.output.split())
+    assert "at most 2 examples from web in the dataset" in " ".join(one.output.split())
 
 
 @pytest.mark.parametrize("form", ["markdown", "text", "latex"])

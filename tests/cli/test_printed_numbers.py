@@ -129,7 +129,7 @@ def test_explain_and_tradeoff(rate, noise, delta, prior, alarms):
     )
     assert told.number("detects at most ", " %") / 100.0 >= known.true_positive_rate[share].lower
     assert told.number("is at most ", " % sure after") / 100.0 >= known.posterior[share].lower
-    assert told.number("and with it in at most ", " %") / 100.0 >= known.success.lower
+    assert told.number("with it, in at most ", " %") / 100.0 >= known.success.lower
     told = Printed(f"tradeoff {asked(rate, noise)} --prior {prior!r} --rates {alarms!r}")
     ((false_alarms, detected, missed, posterior),) = told.rows(4)
     point = trade_off(told.run(), group_size=GROUP).curve([float(false_alarms)])

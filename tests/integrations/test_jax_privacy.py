@@ -225,7 +225,7 @@ def test_bands_disguised_as_fewer_steps_are_refused():
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
-        ({"noise_multipliers": [(5, 1.0)]}, "noise_multipliers must say what holds from update 0 on"),
+        ({"noise_multipliers": [(5, 1.0)]}, "noise_multipliers must begin with update 0"),
         ({"sampling_method": FIXED, "truncated_batch_size": 120}, "truncated_batch_size must be None for fixed"),
         ({"sampling_method": FIXED, "cycle_length": 2, "examples_per_user": 1}, "cycle_length must be 1 for fixed"),
         ({"batch_size": 20_000}, r"rate must be in \(0, 1\]"),

@@ -58,7 +58,7 @@ def test_detection_is_of_what_is_claimed():
         "An attacker who claims that a person did not take part, and is wrong in at most 1 % of the cases in which "
         "they did, detects at most 11.1 % of the true cases."
     )
-    assert "sure at first that a person did not take part, and" in said["add"][2]
+    assert "sure beforehand that a person did not take part, and" in said["add"][2]
     assert "add-or-remove adjacency bounds both orders" in said["add"][-1]
 
 
@@ -90,8 +90,8 @@ def test_detection_is_of_what_is_claimed():
         ),
         (
             {"removed": {"web": 2, "books": 0}, "added": {"web": 0, "books": 3}},
-            "2 from web of a person were used",
-            "3 from books of others were used in their place",
+            "2 examples from web of a person were used",
+            "3 examples from books of others were used in their place",
         ),
         ({"removed": 0, "added": 2}, "a person took part", "they did not"),
     ],
@@ -150,8 +150,8 @@ def test_nothing_learned_is_said_to_be_nothing():
     said = explain(run, delta=1e-6, prior=0.1, group_size=1).sentences()
     assert "at most 1 times as likely" in said[0]
     assert "and is wrong in at most 1 % of the cases in which they did not, detects at most 1 % of" in said[1]
-    assert "is 10 % sure at first" in said[2]
+    assert "is 10 % sure beforehand" in said[2]
     assert "is at most 10 % sure after an alarm" in said[2]
-    assert "is right in 90 % of the cases without the release, and with it in at most 90 %" in said[3]
+    assert "is right in 90 % of the cases; with it, in at most 90 %" in said[3]
     assert _factor(60.5) == "10^27"  # e^60.5 is 1.9e26
     assert not any(word in sentence for sentence in said for word in ("epsilon", "delta"))

@@ -59,7 +59,7 @@ def test_it_says_what_a_reviewer_asks(made, render):
         "at most 4 examples",
         "No person has more than 4 examples",
         "independently with the stated probability",
-        "a uniformly random batch of the stated size, without replacement",
+        "a new batch of the stated size, uniformly at random and without replacement",
         "at least 10 000 examples",
         "clipped to the clipping norm on its own",
         "Every iterate may be released",
@@ -229,7 +229,7 @@ steps = 200
     (row,) = [line for line in said.splitlines() if line.startswith("| 1 |")]
     assert len(re.findall(r"(?<!\\)\|", row)) == 5
     assert r"we_b\|x" in row
-    assert r"1 from we_b\|x and 2 from \_b\_" in said
+    assert r"1 example from we_b\|x and 2 from \_b\_" in said
 
 
 def test_every_form_says_what_it_means_for_one_person(made):
@@ -268,7 +268,7 @@ def test_a_verified_certificate_is_carried_with_the_interval_that_was_proved():
     weaker["claim"]["epsilon"] = {"lower": "0", "upper": "infinity"}
     assert make_statement(run, certificate=json.dumps(weaker)).proved == ("0", "infinity")
     weaker["claim"]["group_size"] = 3
-    with refused("certificate", value="another"):
+    with refused("certificate", value="one of another claim"):
         make_statement(run, certificate=json.dumps(weaker))
 
 

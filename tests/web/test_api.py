@@ -60,7 +60,7 @@ def test_a_shuffled_run_is_shown_what_spread_allocation_buys(client):
     assert shown == pytest.approx(12.87, abs=0.005)
     refused = ask(client, "baseline", {**without_group(group_sizes=[4]), "name": "spread"})
     assert refused.status_code == 400
-    assert "be asked of a shuffled run" in refused.text
+    assert "be another one unless the run is shuffled" in refused.text
 
 
 def test_no_noise_is_infinite(client):
@@ -359,7 +359,7 @@ def test_sources_and_exchanges(client):
     run = groupdp.DPSGD(sampling=groupdp.PoissonSources(rates=rates), noise_multiplier=1.0, steps=2000)
     expected = groupdp.epsilon(run, delta=1e-6, group_size={"web": 3, "books": 5})
     assert found["epsilon"]["upper"] == expected.upper
-    assert "3 from web and 5 from books" in found["sentence"]
+    assert "3 examples from web and 5 from books" in found["sentence"]
     taken = answer(client, "handover", question(phase, group_size={"web": 3, "books": 5}))
     assert printed_by(taken["command"]) == (expected.lower, expected.upper)
     assert ask(client, "epsilon", question(phase)).json()["error"]["field"] == "group_size"

@@ -1,4 +1,4 @@
-"""DP-SGD that is really run on its worst cases, the optimal attack on it, and an audit that can fail.
+"""DP-SGD run on its worst cases, the optimal attack on it, and an audit that can contradict a claim.
 
 The simulation (worst_cases, simulation) shares nothing with the accountant; `claims` compares the two. An audit has the
 measured delta over epsilon with intervals, lower bounds, the verdict, and what more runs would show.
@@ -74,7 +74,7 @@ class MeasuredDelta:
 
     @property
     def resolved(self) -> npt.NDArray[np.bool_]:
-        """Where the interval is narrower than the value it is about: what these trials can see."""
+        """Whether each interval is narrower than its value, so that these trials resolve it."""
         return self.upper - self.lower < np.maximum(self.estimate, 0.0)
 
 
@@ -173,7 +173,7 @@ class AuditReport:
     runs_for_gap: int | None
     """Runs of each kind to see a true epsilon of the claim plus `gap`; None if no number of runs would do."""
     more_runs_for_gap: int | None
-    """The same, minus the runs there are."""
+    """`runs_for_gap` minus the runs already made."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

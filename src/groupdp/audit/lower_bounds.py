@@ -141,7 +141,7 @@ class Operation:
 
     direction: Direction
     threshold: float
-    """In units of the loss: the score, or backwards its negative."""
+    """The threshold in units of the loss: the score, or backwards its negative."""
     hits: int
     hit_trials: int
     false_alarms: int

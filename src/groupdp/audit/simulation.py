@@ -227,7 +227,7 @@ def _train(matrix: FloatArray, sums: FloatArray, deviation: float, generator: np
 
 
 def _rounds_of_group(run: CorrelatedNoise) -> npt.NDArray[np.intp]:
-    """The rounds in which the group may take part: the first part, or as early and as often as is allowed."""
+    """The rounds in which the group may take part: those of the first part, or as early and as often as allowed."""
     match run.participation:
         case CyclicPoisson(parts=apart) | FixedEpochs(batches=apart):
             return np.arange(0, run.steps, apart)

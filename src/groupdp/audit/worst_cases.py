@@ -28,7 +28,7 @@ BoolArray = npt.NDArray[np.bool_]
 
 
 class Sampler(Protocol):
-    """Anything that can say, round after round, who is in the batch; every sampling can."""
+    """What says, round after round, who is in the batch; every sampling does."""
 
     def sampled_batches(self, generator: np.random.Generator, *, trials: int, dataset_size: int) -> Iterator[BoolArray]:
         """An endless iterator: for each round, a (trials, dataset_size) array of inclusion indicators."""
@@ -166,11 +166,11 @@ class WorstCase:
 
     run: tuple[DPSGD, ...]
     datasets: tuple[tuple[AuditedDataset, AuditedDataset], ...]
-    """For every phase, what both datasets release."""
+    """What both datasets release in every phase."""
     with_group: FloatArray
-    """Slopes of the first dataset, of shape (n, 1): the one with the group, or with those who leave."""
+    """Slopes of the first dataset, with the group or with those who leave; shape (n, 1)."""
     without_group: FloatArray
-    """Slopes of the other one."""
+    """Slopes of the second dataset."""
     clipping_norm: float = 1.0
     step_size: float = 1.0
 
@@ -238,7 +238,7 @@ def _datasets(
         require_integer("group_size", group_size, at_least=1)
     group = group_of("group_size", group_size, sampling.sources)
     if is_empty(group):
-        raise InvalidArgument("group_size", InWords("0 of every source"), "have somebody in it to be attacked")
+        raise InvalidArgument("group_size", InWords("0 of every source"), "have at least one example to attack")
     # the other order of an adjacency is the same pair of datasets, looked at from the other side
     change = Neighbours(group, FORWARD if adjacency == BACKWARD else adjacency).changes[0]
     datasets = tuple(phase.sampling.audited_datasets(change, ordinary_examples=ordinary) for phase in phases)

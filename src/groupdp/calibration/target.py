@@ -90,9 +90,9 @@ class Target:
     trials: int = 0
     last_error: LimitExceeded | None = field(default=None)
     near: bool = False
-    """Whether a trial came close to the target: those that follow are narrow at once."""
+    """Whether a trial came close to the target; later trials then ask for narrow bounds at once."""
     answers: dict[Any, Trial] = field(default_factory=dict)
-    """By composition: epochs that are not whole count as whole ones, so many runs may be the same."""
+    """Trials by composition: partial epochs count as whole ones, so many runs may have the same composition."""
 
     def try_run(self, run: Run, *, group_size: int | None = None, adjacency: str | None = None) -> Trial:
         """One certified evaluation; of one ordered change alone if `adjacency` names one.

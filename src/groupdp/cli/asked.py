@@ -91,7 +91,7 @@ class Asked:
         return {**self.neighbours, "run": self.run_as_json()}
 
     def group_text(self) -> str:
-        """Whom the answer is about: "groups of up to 9"."""
+        """Whom the answer covers: "groups of up to 9"."""
         if self.file.removed is not None or self.file.added is not None:
             gone, come = (_in_words(self.neighbours[key]) for key in ("removed", "added"))
             return f"{gone} removed and {come} added"
@@ -134,14 +134,14 @@ class Asked:
 
 
 def _in_words(size: Any) -> str:
-    """A number, or a number of each source."""
+    """A number, or a number for each source, in words."""
     if not isinstance(size, Mapping):
         return str(size)
     return " and ".join(f"{count} of {source}" for source, count in size.items()) if any(size.values()) else "0"
 
 
 def asked_of(options: Mapping[str, Any], *, assumed: Mapping[str, str] = MappingProxyType({})) -> Asked:
-    """From the options that were typed to the run and the question."""
+    """The run and the question, from the options that were typed."""
     given = {name: value for name, value in options.items() if not (value is None or value is False or value == [])}
     fields = phase_fields()
     values = {key: given[key] for key in ("mechanism", "sampling", *fields) if key in given}
@@ -188,7 +188,7 @@ def _changed(
 
 
 def _require_consistent(file: RunFile, given: Mapping[str, Any], *, several: bool) -> None:
-    """Refuse options that say nothing about this run, or do not say enough."""
+    """Refuse options that do not apply to this run, and missing ones."""
     changed = file.removed is not None or file.added is not None
     if several and file.group_size is None:
         raise InvalidArgument("group_size", NOT_SHOWN, "be given for every run file, as FILE:K or by --group-size")
@@ -226,7 +226,7 @@ def _what_to_type(error: InvalidArgument, written: Sequence[Mapping[str, Any]], 
 
 
 def _run_or_ledger(path: str) -> RunFile:
-    """A run file, or everything that a ledger holds."""
+    """The content of a run file, or all releases of a ledger."""
     if not path.endswith(".jsonl"):
         return read_run_file(path)
     from groupdp.ledger import read_ledger
@@ -299,7 +299,7 @@ def _meant(values: Mapping[str, Any]) -> str:
 
 
 def _question(given: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of a run file that say what is asked."""
+    """The fields of a run file that state the question."""
     question = {key: given[key] for key in ("delta", "adjacency", *GROUPS) if key in given}
     if "data" in given:
         from groupdp.data.manifest import read_manifest

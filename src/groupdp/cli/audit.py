@@ -60,7 +60,7 @@ def _shared(delta: str) -> dict[str, Any]:
     "--sampling-rate 0.1 --noise-multiplier 2 --steps 10 --group-size 4 --plot audit.svg",
     question=("group_size", "adjacency"),
     claimed_group_size=integer("Audit the claim for this group size instead.", _AUDIT),
-    trials=integer("Training runs with the group, and as many without.", _AUDIT, default="100000", at_least=2),
+    trials=integer("Training runs with the group; as many are made without it.", _AUDIT, default="100000", at_least=2),
     **_shared("1e-3"),
     importance_samples=integer(
         "Draws of importance sampling that check the claimed epsilon at --delta.", _AUDIT, default="0", at_least=0

@@ -204,7 +204,7 @@ def _bounded(tables: Sequence[str]) -> str | None:
 
 
 def require_run_option(files: Sequence[str], run: str | None) -> None:
-    """Refuses a run file among a command's data, and two standard inputs."""
+    """Refuse a run file among a command's data, and two standard inputs."""
     if run == "-" and "-" in files:
         needed = "be a file where the data are the standard input: only one of them can be -"
         raise InvalidArgument("run", NOT_SHOWN, needed)

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     plot=PLOT,
 )
 def curve(asked: Asked, *, group_sizes: list[int], progress: Progress) -> Answer:
-    """epsilon against group size: the tight value, and earlier methods."""
+    """Epsilon against group size, beside earlier methods."""
     asked.require_one_source("a curve")
     target, chosen = asked.delta, asked.file.adjacency
     from groupdp.baselines import as_csv, compare
@@ -98,7 +98,7 @@ def _bound_text(point: Point, of: str) -> str:
     plot=PLOT,
 )
 def spend(asked: Asked, *, target: float | None, progress: Progress) -> Answer:
-    """epsilon against steps: the budget spent after each epoch."""
+    """Epsilon against steps: the budget spent after each epoch."""
     from groupdp.sweeps.spend import spend as spent
 
     spending = spent(asked.run, delta=asked.delta, target=target, progress=progress, **asked.neighbours)
@@ -178,7 +178,7 @@ def sweep(
     as_json: bool,
     progress: Progress,
 ) -> Answer:
-    """epsilon for every combination of values; with --out an interrupted sweep goes on where it stopped."""
+    """Epsilon for every combination of values; with --out an interrupted sweep continues where it stopped."""
     from groupdp.sweeps import grid_of
 
     values = varied(vary)

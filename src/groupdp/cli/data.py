@@ -56,7 +56,7 @@ _ROWS: dict[str, Any] = {
 
 
 def warn_of_alike(counts: Any) -> None:
-    """Say on stderr how many people look alike, if any do."""
+    """Say on stderr how many people have identifiers that look alike, if any."""
     from groupdp.data.manifest import alike_in_words
 
     if counts.alike:
@@ -131,7 +131,7 @@ def read_people(
     "count",
     "'rows/*.parquet' --by user_id --out counts.parquet",
     **_ROWS,
-    out=out("FILE", "Write each person's number: Parquet, CSV or JSONL by suffix.", writes="itself"),
+    out=out("FILE", "Write each person's number of examples: Parquet, CSV or JSONL by suffix.", writes="itself"),
 )
 def count(
     files: list[str], *, by: list[str] | None, out: str | None, scheduler: str | None, progress: Progress, **source: Any
@@ -176,7 +176,7 @@ _AUTO = "With --at-most auto"
     "bound",
     "rows.parquet --by user_id --key example_id --at-most 8 --seed 2026 --out bounded.parquet",
     **_ROWS,
-    key=words("COLUMNS", "Column that tells a person's examples apart, or a,b (default: the whole row).", _CHOICE),
+    key=words("COLUMNS", "Column that differs between a person's examples, or a,b (default: the whole row).", _CHOICE),
     at_most=words("INTEGER|auto", "Examples to keep of each person.", _CHOICE),
     run=words("RUN.TOML", "Instead of --at-most: the group size of this run file; cap --save writes one.", _CHOICE),
     at_most_per=words("COLUMN=CAPS", "Instead of --at-most, by source: source=8 or source=web:3,books:5.", _CHOICE),
@@ -220,7 +220,8 @@ def bound(
     with terminated_as_interrupted():
         if caps is None:
             if "-" in files:
-                raise InvalidArgument("files", NOT_SHOWN, "not be standard input with --at-most auto: it is read twice")
+                needed = "not be standard input with --at-most auto, which reads the rows twice"
+                raise InvalidArgument("files", NOT_SHOWN, needed)
             caps = _recommended(files, {**question, "adjacency": adjacency or ADJACENCIES[0]}, common)
         keys = None if key is None else tuple(name.strip() for name in key.split(","))
         with progress_bar("bound") as progress:
@@ -248,7 +249,7 @@ def bound(
 
 
 def _group_size(path: str) -> str:
-    """The group size of a run file, for which a dataset is to be bounded."""
+    """The group size of a run file, as the cap of a dataset."""
     from groupdp.run_file import read_run_file
 
     size = read_run_file(path).group_size

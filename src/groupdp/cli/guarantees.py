@@ -117,7 +117,7 @@ GROUPS = {
 _CALIBRATIONS: dict[str, tuple[str, str, str, dict[str, str]]] = {
     "noise": (
         "noise",
-        "The smallest noise multiplier of one phase, or the common factor on the noise of all.",
+        "The smallest noise multiplier of one phase, or the smallest common factor on the noise of all phases.",
         "--sampling-rate 0.01 --steps 2000 --group-size 9 --epsilon 8 --delta 1e-6",
         {"noise_multiplier": "1"},
     ),
@@ -233,7 +233,7 @@ def _optimality(result: Calibration) -> str:
     bands=words("NUMBERS", "Numbers of bands: 1,2,4 or 1:8.", RUN, default="1,2,4,8,16", read=read_counts),
     sampling_rate=number("Expected batch size over the dataset size, in every row.", RUN, required=True),
     steps=integer("Number of rounds.", RUN, required=True),
-    noise_multiplier=number("Noise over the clipping norm; --normalisation says of which columns.", RUN, required=True),
+    noise_multiplier=number("Noise over the clipping norm, before --normalisation.", RUN, required=True),
     normalisation=words(
         "NAME", "unit-columns multiplies the noise by the column norm, as-given does not.", RUN, required=True
     ),

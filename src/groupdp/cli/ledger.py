@@ -29,11 +29,11 @@ _FILE: dict[str, Any] = {"ledger": words("FILE", "The ledger.", _LEDGER, default
 _BUDGET = number("The budget: an epsilon.")
 _CHOSEN = words(
     "beforehand|after-looking",
-    "Whether the parameters were fixed before any outcome was seen, or chosen after looking at earlier ones.",
+    "Whether the parameters were fixed before any outcome was seen, or chosen after looking at outcomes.",
     _LEDGER,
 )
 _ENTRY: dict[str, Any] = {
-    "covers": words("TEXT", "Whose data it is about, in words.", _LEDGER),
+    "covers": words("TEXT", "Whose data the ledger is about, in words.", _LEDGER),
     "date": words("YYYY-MM-DD", "The date of the entry (default today, UTC).", _LEDGER),
 }
 
@@ -191,7 +191,7 @@ def _guaranteed(book: Ledger, states: Any) -> float | None:
     chosen=_CHOSEN,
 )
 def afford(asked: Asked, *, ledger: str, epsilon: float | None, chosen: str | None, progress: Progress) -> Answer:
-    """Whether a run fits the budget, and the least noise or the most steps of its last phase that do."""
+    """Whether a run fits the budget, and the least noise and the most steps of its last phase that fit."""
     from groupdp.ledger import afford as afforded
     from groupdp.ledger import read_ledger, spent
 
@@ -213,7 +213,7 @@ def afford(asked: Asked, *, ledger: str, epsilon: float | None, chosen: str | No
     if fit.most_steps is not None:
         notes.append(f"The most steps of its last phase that fit: {fit.most_steps}.")
     if not fit.fits and not notes:
-        notes.append("No noise and no number of steps of its last phase fits.")
+        notes.append("No noise multiplier and no number of steps of its last phase fits.")
         so_far = [state.composed if fit.figure == "composed" else state.filtered for state in spent(book)][-1:]
         notes += [
             f"The budget is exceeded without this run: epsilon = {_upper(bounds.upper)} is spent."

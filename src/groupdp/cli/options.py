@@ -37,7 +37,7 @@ class Option:
     panel: str = QUESTION
     metavar: str = ""
     read: Callable[[str, str], Any] = lambda _, text: text
-    """From (name, text) to the value."""
+    """Reads the value from (name, text)."""
     default: str | None = None
     required: bool = False
     kind: Literal["option", "flag", "argument"] = "option"
@@ -147,7 +147,7 @@ def flag(text: str, panel: str = OUTPUT) -> Option:
 
 
 def argument(metavar: str, text: str, *, several: bool = False) -> Option:
-    """What is typed without the name of an option."""
+    """An argument: typed without the name of an option."""
     return Option(text=text, metavar=metavar, kind="argument", required=True, several=several)
 
 

@@ -187,7 +187,7 @@ class Answer:
     """Lines about the run and the question, before the text."""
     text: Sequence[str | Table] = ()
     files: Mapping[str, Content] = field(default_factory=dict)
-    """By the names of the options; those whose option was not given are left out."""
+    """Writers by the names of their options; options that were not given are left out."""
     status: int = 0
     """The exit status."""
 

@@ -196,7 +196,7 @@ def cap(files: list[str], **options: Any) -> Answer:
 def _computed(
     label: str, compute: Callable[..., Any], files: list[str], options: dict[str, Any]
 ) -> tuple[Any, dict[str, Any], list[str]]:
-    """(what is computed, its question with what the run file says, remarks on it)."""
+    """(the answer, its question completed from the run file, remarks on the question)."""
     by, counts = columns_of(files, options.pop("by"), options.pop("counts"))
     run, kind, memory = (options.pop(name) for name in ("run", "kind", "memory"))
     require_run_option(files, run)

@@ -1,4 +1,4 @@
-"""`groupdp statement`, `tradeoff`, `certify` and `verify`: what reviewers are told, and how they check it."""
+"""`groupdp statement`, `tradeoff`, `certify` and `verify`: what reviewers read, and how they check it."""
 
 from __future__ import annotations
 
@@ -52,9 +52,7 @@ _ATTACK: dict[str, Any] = {
         names=("--format",),
     ),
     out=out("FILE", "Write it to a file instead of the terminal."),
-    certificate=words(
-        "CLAIM.JSON", "A certificate of this claim; the statement then says 'verified independently'.", OUTPUT
-    ),
+    certificate=words("CLAIM.JSON", "A certificate of this claim, for the statement to cite.", OUTPUT),
     short=flag("Only what the epsilon means for one person."),
     **_ATTACK,
 )
@@ -70,7 +68,7 @@ def statement(
     as_json: bool,
     progress: Progress,
 ) -> Answer:
-    """A privacy statement for reviewers: what is guaranteed, for whom, and what it assumes."""
+    """A privacy statement for reviewers: the guarantee, whom it protects, and what it assumes."""
     if short:
         for name, value in (("format", form), ("out", out), ("certificate", certificate)):
             if value is not None:
@@ -172,10 +170,11 @@ def tradeoff(asked: Asked, *, prior: float, rates: list[float], plot: str | None
         [
             neighbours_of(asked.run, **asked.neighbours).cases.alarm(),
             f"Advantage (largest TPR - FPR): at most {upper_text(attack.advantage.upper, 8)}. "
-            f"A right guess with prior {given(attack.prior)}: at most {upper_text(attack.success.upper, 8)}.",
+            f"Probability of a right guess with prior {given(attack.prior)}: at most "
+            f"{upper_text(attack.success.upper, 8)}.",
             f"Closest Gaussian mechanism: mu = {given(attack.gaussian.mu)}, within "
             f"{upper_text(attack.gaussian.error, 2)} in both error rates.",
-            "" if function.tight else "Valid, not tight: a better analysis may leave an attacker less.",
+            "" if function.tight else "Valid, not tight: a better analysis may prove that an attacker detects less.",
         ],
     )
     payload = {

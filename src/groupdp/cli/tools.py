@@ -94,7 +94,7 @@ def doctor(
 
 
 def _claim(name: str, given: dict[str, Any]) -> Any:
-    """The sampling that the options describe; those that it does not have are refused."""
+    """The sampling that the options describe; options that it does not have are refused."""
     needed = _FIELDS[require_choice("sampling", name, tuple(_FIELDS))]
     for field, value in given.items():
         if value is None and field in needed:
@@ -110,8 +110,8 @@ def _claim(name: str, given: dict[str, Any]) -> Any:
     "checkpoint.pt --delta 1e-6 -o run.toml",
     source=argument(
         "FILE",
-        "A checkpoint of Opacus, or in JSON a history of it, hyperparameters of TensorFlow Privacy or DpParams of JAX "
-        "Privacy: docs/integrations.md.",
+        "A checkpoint of Opacus, or JSON: a history of Opacus, hyperparameters of TensorFlow Privacy or DpParams of "
+        "JAX Privacy (docs/integrations.md).",
     ),
     out=out("RUN.TOML", "The run file to write.", required=True, writes="nothing"),
     group_size=integer("Examples of one person, if the source does not say."),
@@ -163,7 +163,9 @@ _LOOPBACK = ("127.0.0.1", "::1", "localhost")
     "serve",
     "--port 8000",
     port=integer("Port to listen on; 0 for any that is free.", _SERVER, default="8000", at_least=0, at_most=65535),
-    host=words("ADDRESS", "Address to listen on: this machine alone if not given.", _SERVER, default="127.0.0.1"),
+    host=words(
+        "ADDRESS", "Address to listen on; the default is reached from this machine only.", _SERVER, default="127.0.0.1"
+    ),
     seconds=number("Seconds that one question may take.", _SERVER, default="30", at_least=1.0, at_most=3600.0),
     no_browser=flag("Do not open the page in a browser.", _SERVER),
     has_json=False,
@@ -242,7 +244,7 @@ _KINDS = ("png", "pdf", "svg")
     force=FORCE,
 )
 def figures(*, out: str, kind: str, force: bool, progress: Progress) -> Answer:
-    """Both figures of the paper: pictures, data as CSV, and a summary of its claims."""
+    """Both figures of the paper: pictures, data as CSV, and a summary of the paper's claims."""
     if out == "":
         raise InvalidArgument("out", InWords("an empty one"), "be the name of a directory")
     from groupdp.figures import paper

@@ -189,7 +189,7 @@ def alike_people(engine: Engine) -> int:
 
 
 def _first_missing(engine: Engine, source: Relation, name: str) -> int:
-    """The number of the first row without a value, counted from 1 after any header."""
+    """The number of the first row without a value, counted from 1 after a header."""
     engine.rows("SET threads = 1")  # rows are then numbered as they are read
     engine.rows("SET preserve_insertion_order = true")
     numbered = f"SELECT row_number() OVER () AS place, {quoted(name)} AS value FROM {source.sql}"
@@ -256,7 +256,7 @@ def kept_rows(engine: Engine, source: Relation, choice: Choice, progress: Progre
     if repeated:
         names = ", ".join(shown(name) for name in choice.key)
         which = InWords(f"{names}, which repeats for {shown(repeated[0][0])}")
-        raise InvalidArgument("key", which, "tell a person's examples apart")
+        raise InvalidArgument("key", which, "differ between a person's examples")
     return (
         f"SELECT {columns} FROM {source.sql} r LEFT JOIN cuts c ON {same} "
         f"WHERE c.h IS NULL OR ({choice.cap('c.g1')} > 0 AND {number} <= c.h)"
@@ -302,7 +302,7 @@ def check_kept(
         f"WHERE n IS NULL OR coalesce(m, 0) <> least(n, {cap})"
     )
     if wrong:
-        raise GroupDPError(f"the rows kept are not those meant to be, for {wrong} people: this is a bug in groupdp.")
+        raise GroupDPError(f"the rows written are not the rows chosen, for {wrong} people: this is a bug in groupdp.")
     before = "SELECT g0, sum(n) AS n FROM people GROUP BY g0"
     after = "SELECT g0, sum(m) AS m FROM left_over GROUP BY g0"
     rows, people, largest = engine.rows(f"SELECT sum(n), count(*), max(n) FROM ({before})")[0]
@@ -322,7 +322,7 @@ def check_kept(
 
 
 def stored_path(engine: Engine, destination: Path | None) -> Path:
-    """Where the rows are written first: the destination itself, where that is a Parquet file."""
+    """The path that rows are written to first: the destination itself if it is a Parquet file."""
     if destination is not None and destination.suffix.lower() == ".parquet":
         return destination
     return engine.folder / "kept.parquet"
@@ -338,7 +338,7 @@ def stored_rows(
 
 
 def delivered(engine: Engine, destination: Path | None, report: dict[str, Any]) -> Bounded:
-    """Put the stored rows where they are wanted, in the format wanted there."""
+    """Copy the stored rows to the destination, in the format of its suffix."""
     stored = stored_path(engine, destination)
     if destination is None:
         import pyarrow.parquet

@@ -45,7 +45,7 @@ def field(value: Any) -> bytes:
 
 
 def priority_sql(seed: str, values: Sequence[str]) -> str:
-    """The same number in DuckDB, from the expressions of the user and the key."""
+    """`priority` as an expression of DuckDB, from the expressions of the user and the key."""
     parts = [literal(field(seed).decode("utf-8"))]
     for value in values:
         text = f"CAST({value} AS VARCHAR)"
@@ -92,7 +92,7 @@ class Choice:
 
     @classmethod
     def of(cls, *, by: Any, key: Any, at_most: Any, per: Any, seed: Any) -> Choice:
-        """From the keywords of `bound`, checked."""
+        """A choice from the keywords of `bound`, checked."""
         names = (key,) if isinstance(key, str) else tuple(key or ())
         given = [("by", by), *(("key", name) for name in names), *([] if per is None else [("per", per)])]
         for argument, column in given:
@@ -113,7 +113,7 @@ class Choice:
         return (self.by,) if self.per is None else (self.by, self.per)
 
     def check(self, columns: Mapping[str, str]) -> None:
-        """Refuse columns that are not there, or whose values have no text that every engine agrees on."""
+        """Refuse missing columns, and columns whose values have no text that every engine agrees on."""
         for name in (*self.group, *self.key):
             check_type(name, kind_of(name, columns))
         if not self.key:

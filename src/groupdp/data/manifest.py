@@ -81,17 +81,17 @@ class Bounded:
     people_cut: int
     """People who lost examples; with caps per source, pairs of a person and a source."""
     largest_kept: int
-    """The most examples that one person still has."""
+    """The most examples of one person after bounding."""
     at_most: int | dict[str, int]
     seed: str
     digest: str
-    """The same for the same rows in any order, file or engine: see docs/data.md."""
+    """The digest of the rows kept; it does not depend on their order, file or engine (docs/data.md)."""
     alike: int = 0
     """People whose identifiers differ from another's only in invisible characters: one person may keep double."""
     owners: list[str] | None = None
     """The columns of owners where records may have several: `people` are then owners, and `rows` records."""
     possible: int | None = None
-    """With several owners: no choice keeps more records."""
+    """With several owners: an upper bound on the records that any choice keeps."""
     table: Any = None
     """The rows kept, unless they went to a file: a pyarrow table, or a Dask DataFrame."""
 
@@ -108,7 +108,7 @@ class Manifest:
     file: str
     """The table's name, without its directory."""
     sha256: str
-    """Of the table's bytes."""
+    """The SHA-256 digest of the table's bytes."""
     by: str
     rows: int
     """Examples: those kept, or all that were counted."""
@@ -121,7 +121,7 @@ class Manifest:
     key: list[str] = field(default_factory=list)
     seed: str | None = None
     digest: str | None = None
-    """Of the rows kept, in any order and format."""
+    """The digest of the rows kept, in any order and format."""
     share_kept: float = 1.0
     owners: dict[str, Any] | None = None
     """Where records may have several owners: their `columns`, and how many records any choice can keep (`possible`)."""

@@ -48,7 +48,7 @@ class Owners:
 
     @classmethod
     def of(cls, *, by: Sequence[str], key: Any, at_most: Any, per: Any, seed: Any) -> Owners:
-        """From the keywords of `bound`, checked."""
+        """A choice from the keywords of `bound`, checked."""
         names = (key,) if isinstance(key, str) else tuple(key or ())
         if not names:
             needed, reason = (
@@ -61,7 +61,7 @@ class Owners:
         return cls(by=tuple(by), key=names, at_most=require_integer("at_most", at_most, at_least=1), seed=seed_of(seed))
 
     def check(self, columns: Mapping[str, str]) -> None:
-        """Refuse columns that are not there, or whose values have no text that every engine agrees on."""
+        """Refuse missing columns, and columns whose values have no text that every engine agrees on."""
         for name in self.by:
             check_type(name, kind_of(name, columns).removesuffix("[]"), " or lists of them")
         for name in self.key:
@@ -91,7 +91,7 @@ def columns_of(by: str | Sequence[str]) -> tuple[str, ...]:
     """The columns of owners, checked."""
     names = (by,) if isinstance(by, str) else tuple(by)
     if not names or not all(isinstance(name, str) and name for name in names) or len(set(names)) < len(names):
-        raise InvalidArgument("by", by, "be the name of a column, or different ones")
+        raise InvalidArgument("by", by, "be the name of a column, or of several different columns")
     return names
 
 
@@ -137,7 +137,7 @@ def choose(engine: Engine, owners: Owners, memory: int, progress: Progress | Non
         raise InvalidArgument(*NO_ROWS)
     if engine.value("SELECT count(DISTINCT h) FROM records") < rows:
         names = ", ".join(shown(name) for name in owners.key)
-        raise InvalidArgument("key", InWords(f"{names}, which repeats"), "tell records apart")
+        raise InvalidArgument("key", InWords(f"{names}, which repeats"), "differ between records")
     ownerships, people, largest = engine.rows("SELECT sum(n), count(*), max(n) FROM people")[0]
     apart = int(ownerships) * _BYTES
     if apart > memory / 2:
@@ -306,5 +306,5 @@ def finished(engine: Engine, owners: Owners, parts: list[tuple[Any, int, int]]) 
     for _, _, number in parts:
         digest ^= number
     if most > owners.at_most or kept != engine.value("SELECT count(*) FROM chosen"):
-        raise GroupDPError("the rows kept are not those meant to be: this is a bug in groupdp.")
+        raise GroupDPError("the rows written are not the rows chosen: this is a bug in groupdp.")
     return {"kept": kept, "largest_kept": int(most), "digest": hexadecimal(digest), "owners": list(owners.by)}

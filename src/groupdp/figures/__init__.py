@@ -131,7 +131,7 @@ def _draw_panel(axis: Axes, title: str, points: Sequence[Point]) -> None:
 
 
 def _draw_intervals(axis: Axes, points: Sequence[Point], color: str) -> None:
-    """A bar wherever what the lemma gives is only known to lie in an interval that can be seen."""
+    """A bar wherever the lemma's value is only known to lie in a visible interval."""
     for point in points:
         if point.vadhan is not None and point.vadhan.lower < 0.99 * point.vadhan.upper:
             top = min(point.vadhan.upper, axis.get_ylim()[1])
@@ -139,7 +139,7 @@ def _draw_intervals(axis: Axes, points: Sequence[Point], color: str) -> None:
 
 
 def _has_lone_point(drawn: Sequence[float]) -> bool:
-    """Whether a value has none to either side that a line could be drawn to."""
+    """Whether a value has no neighbour on either side to draw a line to."""
     gaps = [True, *map(math.isnan, drawn), True]
     return any(before and after and not gap for before, gap, after in zip(gaps, gaps[1:], gaps[2:], strict=False))
 
@@ -157,7 +157,7 @@ def _mark_infinite(axis: Axes, sizes: Sequence[int], color: str, *, named: bool)
 
 
 def _value(point: Point, name: str) -> float:
-    """What is drawn: the guarantee's side of every interval; NaN where there is none."""
+    """The values drawn: the guaranteed side of every interval; NaN where there is none."""
     value = getattr(point, name)
     if value is None:
         return math.nan
@@ -188,7 +188,7 @@ def draw_spending(spending: Spending, *, title: str) -> Figure:
 
 
 def rates_to_draw() -> npt.NDArray[np.float64]:
-    """False positive rates that are close enough together for both axes: no corner is seen."""
+    """False positive rates close enough together that the curve has no visible corners."""
     bend = np.geomspace(0.002, 0.3, 44)
     return np.concatenate([np.geomspace(1e-12, 0.002, 24)[:-1], bend, np.linspace(0.3, 1.0 - 1e-12, 16)[1:]])
 

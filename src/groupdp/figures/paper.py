@@ -48,11 +48,11 @@ class Panel:
     sampling: str
     noise_multiplier: float
     points: tuple[Any, ...]
-    """Of `groupdp.baselines.Point`: these samplings have every baseline."""
+    """The points of the panel; these samplings have every baseline."""
 
     @property
     def title(self) -> str:
-        """As it stands above the panel."""
+        """The title above the panel."""
         return f"noise multiplier σ = {self.noise_multiplier:g}"
 
     def at(self, group_size: int) -> Any:
@@ -80,7 +80,7 @@ def figure_csv(panels: Sequence[Panel]) -> str:
 
 
 def summary(panels: Sequence[Panel]) -> str:
-    """Markdown: each of the paper's claims, and what was measured for it."""
+    """Each of the paper's claims with the values computed for it, in Markdown."""
     poisson = [panel for panel in panels if panel.sampling == "poisson"]
     fixed = [panel for panel in panels if panel.sampling == "fixed-batch"]
     blocks = [

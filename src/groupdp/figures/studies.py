@@ -170,7 +170,7 @@ _ROW = 0.05
 
 
 def check_names(names: Sequence[str]) -> None:
-    """Refuse what has more dimensions than a picture."""
+    """Refuse more varying names than a picture can show."""
     if len(names) > 2:
         raise InvalidArgument("plot", len(names), "be of one or two varying names", f"{', '.join(names)}")
 
@@ -221,13 +221,13 @@ def _curves(axes: Any, names: list[str], first: list[Any], second: list[Any], up
 
 
 def _whole_ticks(axis: Any, values: Sequence[Any]) -> None:
-    """Ticks at integers only, where only integers can be meant."""
+    """Ticks at integers only, for values that are integers."""
     if all(isinstance(value, int) for value in values):
         axis.get_major_locator().set_params(integer=True)
 
 
 def _markers(drawn: list[float]) -> list[int]:
-    """Which points are marked: all of a few, and of many those that no line reaches."""
+    """Which points are marked: all if there are few, else those that no line reaches."""
     gaps = [True, *(math.isnan(value) for value in drawn), True]
     few = len(drawn) <= _MOST_MARKERS
     return [i for i in range(len(drawn)) if few or (gaps[i] and gaps[i + 2] and not gaps[i + 1])]
@@ -301,7 +301,7 @@ def _heat_map(figure: Any, axes: Any, names: list[str], sides: Any, uppers: dict
 
 
 def _kind(value: float, *, logarithmic: bool) -> str:
-    """Which of `_MARKS` a point is; empty where it has a height."""
+    """Which of `_MARKS` a point gets; empty if it has a height."""
     if math.isnan(value):
         return "refused"
     if math.isinf(value):

@@ -43,7 +43,7 @@ class PersonCyclicPoisson:
 
     @classmethod
     def of(cls, config: Any, *, key: str) -> PersonCyclicPoisson:
-        """With the sampling probability, the iterations and the bands of a BandMF configuration."""
+        """A sampler with the sampling probability, the iterations and the bands of a BandMF configuration."""
         return cls(config.sampling_prob, config.iterations, len(np.asarray(config.strategy)), key)
 
     def batch_iterator(self, persons: Sequence[Any], rng: Any = None) -> Iterator[np.ndarray[Any, Any]]:

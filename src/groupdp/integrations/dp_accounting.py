@@ -50,7 +50,7 @@ class RepeatedMixture(Mechanism):
 
     @property
     def noise_multiplier(self) -> float:
-        """That of every step."""
+        """The noise multiplier of every step."""
         return self.mixture.standard_deviation
 
     def rounds(self, change: Change) -> Rounds:
@@ -324,7 +324,9 @@ def to_dp_event(run: DPSGD | Sequence[DPSGD], *, group_size: int, adjacency: str
 
 def _event_of(phase: DPSGD, group_size: int, adjacency: str) -> Any:
     if phase.microbatch_size != 1:
-        raise InvalidArgument("microbatch_size", phase.microbatch_size, "be 1 for a DpEvent, which cannot say more")
+        raise InvalidArgument(
+            "microbatch_size", phase.microbatch_size, "be 1 for a DpEvent, which cannot describe microbatches"
+        )
     gaussian = dp_event.GaussianDpEvent(phase.noise_multiplier)
     match phase.sampling:
         case groupdp.PoissonSampling(rate=rate):

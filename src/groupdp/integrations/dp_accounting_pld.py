@@ -151,7 +151,7 @@ def _pessimistic(distribution: Any, direction: str) -> Any:
     pmf = distribution._pmf_remove if direction == FORWARD else distribution._pmf_add
     if not pmf._pessimistic_estimate:
         needed = "be a pessimistic estimate"
-        raise InvalidArgument("distribution", InWords("an optimistic one, which bounds nothing"), needed)
+        raise InvalidArgument("distribution", InWords("an optimistic one, which is no upper bound"), needed)
     dense = pmf.to_dense_pmf()
     _refuse_no_law(np.asarray(dense._probs, dtype=np.float64), float(dense._infinity_mass))
     return dense
@@ -179,7 +179,7 @@ def _atoms(dense: Any) -> AtomsRound:
 
 def _refuse_no_law(masses: Any, infinite: float) -> None:
     if not (np.all(np.isfinite(masses)) and math.isfinite(infinite) and 0.0 <= infinite <= 1.0):
-        raise InvalidArgument("distribution", InWords("others among them"), "have finite probabilities")
+        raise InvalidArgument("distribution", InWords("infinite or NaN ones"), "have finite probabilities")
     if len(masses) == 0 or len(masses) > LARGEST_GRID:
         raise InvalidArgument("distribution", len(masses), f"have 1 to {LARGEST_GRID} losses")
     if np.any(masses < 0.0):

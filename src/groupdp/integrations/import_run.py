@@ -39,7 +39,7 @@ class ImportedRun:
 
     phases: tuple[DPSGD, ...]
     source: str
-    """What it was taken for, in words."""
+    """What the file was read as, in words."""
     group_size: int | None = None
     adjacency: str | None = None
     delta: float | None = None

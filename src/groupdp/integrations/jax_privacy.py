@@ -156,7 +156,7 @@ def _schedule(name: str, values: Any) -> list[tuple[int, Any]]:
     changes = [(_integer(name, start, at_least=0), value) for start, value in values]
     schedule = sorted(changes, key=lambda change: change[0])
     if not schedule or schedule[0][0] != 0:
-        raise InvalidArgument(name, values, "say what holds from update 0 on")
+        raise InvalidArgument(name, values, "begin with update 0")
     return schedule
 
 

@@ -147,7 +147,7 @@ def _described(phase: Mechanism) -> dict[str, Any]:
 def _header(values: Mapping[str, Any]) -> Ledger:
     """What the first line says, checked."""
     if tuple(values)[: len(_HEADER)] != _HEADER or values["ledger"] != _FORMAT:
-        raise ValueError(f"no ledger of format {_FORMAT}")
+        raise ValueError(f"it is not a ledger of format {_FORMAT}")
     adjacency, budget, orders = (values[name] for name in ("adjacency", "epsilon", "filter_orders"))
     if require_choice("adjacency", adjacency, ADJACENCIES) == ADD_AND_REMOVE:
         others = ", ".join(name for name in ADJACENCIES if name != ADD_AND_REMOVE)
@@ -213,7 +213,7 @@ def make_file(path: str | Path, first: Line) -> None:
 
 
 def append_line(path: str | Path, make: Callable[[list[Line]], Line]) -> None:
-    """Append the line that `make` returns for the lines so far; nobody else writes meanwhile."""
+    """Append the line that `make` returns for the lines so far, while no other process writes."""
     with _locked(path) as (content, destination):
         lines = _verified(content, str(path))
         values = {**make(lines), "previous": lines[-1]["digest"]}

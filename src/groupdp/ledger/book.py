@@ -50,7 +50,7 @@ class Entry:
     date: str
     title: str
     covers: str
-    """Whose data it is about, in words."""
+    """Whose data the entry is about, in words."""
     chosen: str
     """Whether its parameters were fixed beforehand or chosen after looking at earlier outcomes."""
     phases: tuple[OfGroup, ...]

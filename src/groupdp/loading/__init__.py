@@ -5,7 +5,7 @@
     run = batches.run(noise_multiplier=4.0, epochs=20)
 
 Everything random follows from seed, epoch and step: global seeds have no effect, and a sampler restored in mid-epoch
-goes on with exactly the batches that were left.
+continues with exactly the batches that were left.
 
 What a loader really does (no module imports a training framework: objects of one are known by the modules it loaded):
 
@@ -45,7 +45,7 @@ class IndexBatches(ABC):
 
     Iterating gives the batches that are left of the current epoch, as lists of integers (what PyTorch expects of a
     `batch_sampler`); `arrays()` gives NumPy arrays, `padded()` arrays of one shape with their masks. The next iteration
-    continues an epoch that was broken off: a new one would be one more epoch to account for.
+    continues an interrupted epoch, since a new one would be one more epoch to account for.
 
     With `owners` people are sampled: a batch holds all examples of the people drawn, and the guarantee counts people.
     Their gradients must then be clipped person by person. (`SpreadBatches` samples examples, and needs the owners.)

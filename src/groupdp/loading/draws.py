@@ -44,12 +44,12 @@ class Drawn:
 
     epoch: IntArray
     step: IntArray
-    """Within the epoch, from 0."""
+    """The step within its epoch, counted from 0."""
     index: IntArray
     epochs: int
     """Whole ones: what follows them is left out."""
     steps: int
-    """Of an epoch, empty batches included."""
+    """Steps of an epoch, empty batches included."""
     dataset_size: int
 
     @property
@@ -235,7 +235,7 @@ def _people(index: IntArray, persons: IntArray, dataset_size: int) -> IntArray:
     people = np.full(dataset_size, -1, dtype=np.int64)
     people[index[inside]] = persons[inside]
     if np.any(people[index[inside]] != persons[inside]):
-        raise InvalidArgument("person", InWords("two"), "be one for each index")
+        raise InvalidArgument("person", InWords("two"), "be the same in all rows of an index")
     missing = people < 0
     people[missing] = -1 - np.arange(dataset_size)[missing]  # examples that were never drawn are nobody's
     return people

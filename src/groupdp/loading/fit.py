@@ -54,7 +54,7 @@ class Fit:
 
     @property
     def contradicting(self) -> tuple[Finding, ...]:
-        """The findings that a true claim would not have had, with the stated probability."""
+        """The findings that contradict the claim, at the stated false alarm rate."""
         share = self.false_alarm / len(self.findings)
         return tuple(finding for finding in self.findings if finding.p_value < share)
 
@@ -126,7 +126,7 @@ def _poisson(drawn: Drawn, rate: float) -> Iterator[Finding | None]:
 
 
 def _epoch_pairs(drawn: Drawn) -> IntArray:
-    """The rounds of every other epoch, the one after which is there."""
+    """The rounds of every other epoch that is followed by another one."""
     firsts = np.arange(0, drawn.epochs - 1, 2) * drawn.steps
     return np.asarray((firsts[:, np.newaxis] + np.arange(drawn.steps)).reshape(-1), dtype=np.int64)
 
@@ -227,7 +227,7 @@ def drawn_from(epochs: Iterable[Iterable[Any]], *, steps: int, dataset_size: int
         batches += [np.asarray(batch if len(batch) else [], dtype=np.int64).reshape(-1) for batch in epoch]
         made = len(batches) - count * steps
         if made != steps:
-            raise InvalidArgument("loader", InWords(f"{made} batches in an epoch"), f"have {steps} as the claim has")
+            raise InvalidArgument("loader", InWords(f"{made} batches in an epoch"), f"have {steps}, as the claim says")
         count += 1
     rounds = np.repeat(np.arange(len(batches)), [len(batch) for batch in batches])
     return Drawn(rounds // steps, rounds % steps, np.concatenate(batches), count, steps, dataset_size)

@@ -48,23 +48,23 @@ class Inspection:
     kind: str
     """What was read."""
     sampling: Sampling | None
-    """What it does; None where that is not known, or has no law."""
+    """The sampling of the loader; None if it is unknown, or has no law."""
     steps_per_epoch: int | None
     evidence: tuple[str, ...]
     problems: tuple[str, ...]
     """What breaks the guarantee, or why it is refused."""
     check: tuple[str, ...]
-    """What cannot be seen from here, to be checked by hand."""
+    """What `inspect` cannot see, to be checked by hand."""
     test: Fit | None
-    """What indices drawn from it say about the claim, if any were drawn."""
+    """The test of the claim by drawn indices, if any were drawn."""
 
     @property
     def passes(self) -> bool:
-        """Whether the sampling is known and nothing speaks against it; `check` remains."""
+        """Whether the sampling is known and has no problems; `check` still has to be done by hand."""
         return self.sampling is not None and not self.problems
 
     def run(self, *, noise_multiplier: float, epochs: Any) -> DPSGD:
-        """The run of `epochs` epochs; refused with the first problem where there is one."""
+        """The run of `epochs` epochs; refused with the first problem, if there is one."""
         if self.sampling is None or self.steps_per_epoch is None or self.problems:
             raise InvalidArgument.saying("loader", self.problems[0])
         steps = math.ceil(EPOCHS.read(epochs) * self.steps_per_epoch)
@@ -192,12 +192,12 @@ def _agree(reading: Reading, readings: Sequence[Reading]) -> None:
 def _test(
     reading: Reading, readings: Sequence[Reading], claim: Any, count: int, times: int, owners: Any, false_alarm: float
 ) -> Fit | None:
-    """Draw epochs and test them against the claim, or against what was found where there is none."""
+    """Draw epochs and test them against the claim or, without a claim, against the sampling that was read."""
     stated = claim.sampling if isinstance(claim, DPSGD) else claim
     stated = stated if isinstance(stated, Sampling) else reading.sampling
     if stated is None:
         got = InWords("none" if claim is None else "only a name")
-        raise InvalidArgument("claim", got, "be a sampling with its numbers where epochs are drawn")
+        raise InvalidArgument("claim", got, "be a sampling with its parameters where epochs are drawn")
     if any(rank.batches is None for rank in readings):
         raise InvalidArgument("draw", NOT_SHOWN, f"be left out: no indices can be drawn from {reading.kind}")
     size = reading.dataset_size

@@ -40,7 +40,7 @@ class Reading:
     problems: list[str] = field(default_factory=list)
     check: list[str] = field(default_factory=list)
     batches: Any = None
-    """What yields the indices of an epoch's batches, if anything does."""
+    """The source of the indices of an epoch's batches, if there is one."""
 
     def found(self, sampling: Sampling, steps: int, *evidence: str) -> None:
         """Note what the loader does."""
@@ -86,7 +86,7 @@ def compare(reading: Reading, claim: Any) -> None:
     if name != sampling.name:
         reading.refuse(
             f"The accounting assumes {SAMPLINGS[name].title}, and the loader does {sampling.describe()}: the claimed "
-            "epsilon is not a bound."
+            "epsilon is not a valid bound."
         )
     elif isinstance(stated, PoissonSampling) and isinstance(sampling, PoissonSampling):
         if stated.rate < sampling.rate - reading.rate_tolerance:
@@ -111,7 +111,7 @@ def _compare_history(reading: Reading, history: list[Any]) -> None:
     if not isinstance(sampling, PoissonSampling):
         described = "" if sampling is None else sampling.describe()
         reading.refuse(
-            f"Opacus accounts for Poisson sampling, and the loader does {described}: its epsilon is not a bound."
+            f"Opacus accounts for Poisson sampling, and the loader does {described}: its epsilon is not a valid bound."
         )
         return
     if not history:
@@ -154,7 +154,7 @@ def same_processes(reading: Reading, of_sampler: int, world: int | None) -> None
 
 
 def alone(reading: Reading, world: int | None) -> None:
-    """A sampler that knows nothing of other processes."""
+    """Note that a sampler knows nothing of other processes."""
     if world is not None and world > 1:
         reading.sampling = None
         reading.refuse(

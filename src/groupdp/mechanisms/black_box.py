@@ -77,7 +77,7 @@ class ApproximateDP(Mechanism):
         return tuple((part, self.releases) for part in parts)
 
     def divergence(self, change: Change, order: float) -> tuple[float, float]:
-        """That of randomized response; the coin's probability is a share of P."""
+        """The divergence of randomized response; the coin's probability is the share of P."""
         steps = steps_of(change, per_person=self.per_person)
         if steps == 0:
             return 0.0, 0.0

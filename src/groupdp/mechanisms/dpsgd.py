@@ -154,16 +154,16 @@ class DPSGD(Mechanism):
         return (
             *self.sampling.assumptions(microbatches=self.in_microbatches),
             _AVERAGES_CLIPPED if self.in_microbatches else self.sampling.clipping,
-            "In every round, independent Gaussian noise of standard deviation (noise multiplier x clipping norm) is "
-            "added to the sum of the batch, by a generator whose output cannot be distinguished from randomness.",
+            "Every round adds independent Gaussian noise of standard deviation (noise multiplier x clipping norm) to "
+            "the sum of the batch, from a generator whose output cannot be distinguished from true randomness.",
             "Every iterate may be released: all checkpoints are covered, not only the last one.",
         )
 
 
 _AVERAGES_CLIPPED = (
     "Where microbatches are stated, averages of that many gradients are clipped, not single gradients. One example "
-    "then moves a clipped average by up to twice the clipping norm, so the sensitivity is doubled, except where a "
-    "member takes the place of another and it is doubled already."
+    "then moves a clipped average by up to twice the clipping norm, so the sensitivity is doubled, except where "
+    "one example replaces another, which has doubled it already."
 )
 
 

@@ -75,7 +75,7 @@ class Mechanism(Described):
 
     @abstractmethod
     def assumptions(self) -> tuple[str, ...]:
-        """What has to hold of the code that releases it, in sentences."""
+        """What the releasing code must do for the guarantee to hold, in sentences."""
 
     @property
     def releases(self) -> int:
@@ -106,7 +106,7 @@ class Mechanism(Described):
         return {name: value for name, value in self.values().items() if name not in meant or value != meant[name]}
 
     def all_fields(self) -> tuple[Field, ...]:
-        """Its fields, with those of what it is made of."""
+        """Its fields and those of its parts."""
         return self.fields
 
 
@@ -148,7 +148,7 @@ class Wrapper(Mechanism):
 
     @staticmethod
     def changed(mechanism: Any, **values: Any) -> Any:
-        """The same with other values of the innermost mechanism's attributes."""
+        """This mechanism with other values of the innermost mechanism's attributes."""
         if isinstance(mechanism, Wrapper):
             return replace(mechanism, mechanism=Wrapper.changed(mechanism.mechanism, **values))  # type: ignore[type-var]
         return replace(mechanism, **values)

@@ -76,7 +76,7 @@ class MixtureOfGaussians(Immutable, Mechanism):
     def from_law(
         cls, sensitivities: FloatArray, law: tuple[FloatArray, FloatArray], standard_deviation: float
     ) -> MixtureOfGaussians:
-        """From increasing sensitivities and a law (probabilities, log_probabilities) that is right to the last bit."""
+        """A mixture of increasing sensitivities with a law (probabilities, log_probabilities) right to the last bit."""
         keep = np.isfinite(law[1])
         mixture = object.__new__(cls)
         mixture._set(Side(sensitivities[keep], (law[0][keep], law[1][keep])), standard_deviation)
@@ -112,7 +112,7 @@ class MixtureOfGaussians(Immutable, Mechanism):
 
     @property
     def sensitivities(self) -> FloatArray:
-        """Increasing."""
+        """The sensitivities, in increasing order."""
         return self.law.shifts
 
     @property

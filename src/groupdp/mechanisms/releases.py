@@ -192,8 +192,8 @@ def _round_of(sigma: float, moved: int) -> AtomsRound:
     count = moved + 2 * reach + 1
     if count > MOST_ATOMS:
         raise LimitExceeded(
-            f"a discrete Gaussian release of sigma {sigma:g} that moves by {moved} has {count} losses; at most "
-            f"{MOST_ATOMS} are taken."
+            f"a discrete Gaussian release of sigma {sigma:g} that moves by {moved} has {count} losses; the "
+            f"limit is {MOST_ATOMS}."
         )
     double = 2.0 * sigma * sigma
     near = np.arange(-reach, reach + 1, dtype=np.float64)

@@ -22,10 +22,9 @@ _SPLITS = ("add-and-remove", EXCHANGE)
 
 @dataclass(frozen=True, slots=True)
 class OfGroup(Wrapper):
-    """`mechanism` with a group size of its own: who leaves or joins has up to `group` examples in it.
+    """`mechanism` with a group size of its own: a person has up to `group` examples in it.
 
-    It is what a pair (mechanism, group size) means to `epsilon`, as a mechanism of its own: a run file's phase with a
-    group_size.
+    `epsilon` turns a pair (mechanism, group size) into it, and run files a phase with a group_size.
     """
 
     mechanism: Mechanism
@@ -39,7 +38,7 @@ class OfGroup(Wrapper):
 
     @classmethod
     def of(cls, mechanism: Mechanism, group_size: Any) -> OfGroup:
-        """From a number, or a number of each source."""
+        """An `OfGroup` from a number of examples, or a number for each source."""
         if isinstance(mechanism, OfGroup):
             raise InvalidArgument("group_size", group_size, "be given once for each release")
         return cls(mechanism, group_of("group_size", group_size, mechanism.sources or None))
@@ -74,7 +73,7 @@ class OfGroup(Wrapper):
 
     @property
     def _enters(self) -> bool:
-        """Whether the number of examples changes anything: it does not where all of a person's count as one."""
+        """Whether the number of examples matters: it does not if all examples of a person count as one."""
         return is_empty(self.group) or not getattr(Wrapper.innermost(self), "per_person", False)
 
     def assumptions(self) -> tuple[str, ...]:
@@ -104,9 +103,9 @@ class OfGroup(Wrapper):
 
 
 def with_own_groups(run: Any, group_size: Any) -> tuple[Any, Any]:
-    """The run with a mechanism in place of every pair (mechanism, group size), and the group size of the others.
+    """The run with an `OfGroup` in place of every pair (mechanism, group size), and the group size of the others.
 
-    Where every release has a group size of its own, none may be given, and the largest of them stands for it.
+    If every release has a group size of its own, no other may be given, and the largest of them is returned.
     """
     if not isinstance(run, list | tuple) or not any(isinstance(release, OfGroup | tuple) for release in run):
         return run, group_size
@@ -126,7 +125,7 @@ def _release(pair: tuple[Any, ...]) -> OfGroup:
 
 
 def require_one_group(run: Any) -> None:
-    """Refuse a run in which some release has a group size of its own, which varying k would leave as it is."""
+    """Refuse a run in which a release has a group size of its own, since varying k would not change it."""
     for release in run if isinstance(run, list | tuple) else (run,):
         if isinstance(release, OfGroup | tuple):
             raise InvalidArgument(
@@ -138,6 +137,7 @@ def require_one_group(run: Any) -> None:
 
 #: How the number of runs is chosen.
 LAWS = FIXED, GEOMETRIC, POISSON = ("fixed", "geometric", "poisson")
+_NAMES = {FIXED: FIXED, GEOMETRIC: GEOMETRIC, POISSON: "Poisson"}
 #: Orders that a search is accounted at; any one is valid, so the best may be chosen.
 ORDERS = (1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 12.0, 16.0, 20.0, 24.0, 32.0, 48.0, 64.0, 96.0, 128.0)
 #: Largest number of runs.
@@ -150,7 +150,7 @@ FIELDS = {
         "runs" if law == FIXED else f"{law}_runs",
         "A search that may release every run: the number of runs."
         if law == FIXED
-        else f"A search that releases only its best run: the mean of a {law} number of runs.",
+        else f"A search that releases only its best run: the mean of a {_NAMES[law]} number of runs.",
         (20.0, 1.0, 1000.0),
         unit="runs",
         at_least=1.0,
@@ -225,8 +225,9 @@ class Search(Wrapper):
                 *own,
             )
         return (
-            f"The number of runs of the search is drawn from a {self.law} law with mean {count}, independently of the "
-            "data, and is not released; only the best run is, and nothing else depends on the others.",
+            f"The number of runs of the search is drawn from a {_NAMES[self.law]} law with mean {count}, independently "
+            "of the data. Only the best run is released, not the number of runs, and nothing else depends on the other "
+            "runs.",
             *own,
         )
 
@@ -239,7 +240,7 @@ class Search(Wrapper):
         runs = (
             f"{count} runs of"
             if self.law == FIXED
-            else f"the best of a {self.law} number of runs, {count} on average, of"
+            else f"the best of a {_NAMES[self.law]} number of runs, {count} on average, of"
         )
         return f"{runs} {self.mechanism.describe()}"
 

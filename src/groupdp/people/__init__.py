@@ -73,7 +73,7 @@ class PeopleView:
 
     @property
     def unprotected(self) -> int:
-        """How many people have more examples than can be accounted for: nothing is promised to them."""
+        """How many people have more examples than can be accounted for, and so have no guarantee."""
         return sum(n for n, bounds in zip(self.people, self.epsilon, strict=True) if bounds.upper == math.inf)
 
     def protected(self, threshold: float) -> int:

@@ -1,13 +1,13 @@
 """Choosing a contribution cap: how many examples of each person to keep.
 
-A small cap throws examples away and raises the sampling rate of those kept (the batch stays the same); a large one
-raises the group size to protect. The study calibrates the noise for a ladder of caps. With a minimum share to keep it
-recommends the cap with the least noise; without one it recommends none: no accountant knows what examples are worth.
+A small cap drops examples and raises the sampling rate of those kept (the batch stays the same); a large one raises
+the group size to protect. The study calibrates the noise for several caps. With a minimum share to keep it recommends
+the cap with the least noise; without one it recommends none, since no accountant knows what examples are worth.
 
 The alternative is to sample people at equal compute: a person is drawn with the same rate, their K kept examples (on
 average) are averaged and clipped together to C_user, and the analysis is that of one example at that rate. The noise
-of an averaged gradient is sigma_examples C_example / B for examples and sigma_people C_user K / B for people, so that
-people win when C_user / C_example < sigma_examples / (K sigma_people), the threshold.
+of an averaged gradient is sigma_examples C_example / B for examples and sigma_people C_user K / B for people, so
+sampling people has less noise when C_user / C_example < sigma_examples / (K sigma_people), the threshold.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class CapRow:
     threshold: float
     """Sampling people has less noise where C_user / C_example is below this."""
     allowed: bool
-    """Whether the constraints are met."""
+    """Whether this cap meets the constraints."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,7 +89,7 @@ class CapStudy:
 
     rows: tuple[CapRow, ...]
     recommended: int | None
-    """None without a minimum share: what is thrown away has no price here."""
+    """The recommended cap; None without a minimum share, since the value of dropped examples is then unknown."""
     target_epsilon: float
     delta: float
     batch_size: int
@@ -102,7 +102,7 @@ class CapStudy:
         for row in self.rows:
             if row.cap == cap:
                 return row
-        raise InvalidArgument("cap", cap, "be one of those tried")
+        raise InvalidArgument("cap", cap, "be one of the caps tried")
 
 
 def choose_cap(
@@ -162,7 +162,7 @@ def choose_cap(
 
 
 class Study:
-    """What is asked of a table of counts, validated, and what caps leave of it; `plan` asks it, too."""
+    """The validated question about a table of counts, and what caps leave of the table; `plan` uses it too."""
 
     def __init__(
         self,
@@ -311,7 +311,7 @@ def _ladder(study: Study, shares: Sequence[float]) -> list[int]:
 
 
 def _waves(caps: list[int]) -> Iterator[list[int]]:
-    """The first cap, then ever more of the others at a time, each near one of those before."""
+    """The first cap, then growing batches of the others, each cap near an earlier one."""
     stride, done = 4 ** len(caps), set[int]()
     while len(done) < len(caps):
         wave = [i for i in range(0, len(caps), stride) if i not in done]

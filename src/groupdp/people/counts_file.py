@@ -58,7 +58,7 @@ def read_counts(path: str, column: str | None = None) -> Counts:
 def _counts(name: str, parts: Iterable[Any], column: str | None, *, typed: bool = True) -> Counts:
     """The histogram of a column; one that was not named and looks like identifiers is refused with a question.
 
-    Of many people some have the same number of examples, and some have few.
+    Among many people, some have the same number of examples, and some have few.
     """
     values, people = histogram_of_parts(parts)
     counts = Counts(examples=values, people_with=people)

@@ -60,23 +60,23 @@ class PlanRow:
     cap: int
     """Examples kept of each person, or given to a step by each sampled person."""
     run: DPSGD
-    """With the least noise that meets the target, to a relative 1e-3."""
+    """The run with the least noise that meets the target, to a relative 1e-3."""
     group_size: int
     share_used: float
-    """Of all examples, over the whole run: a sampled person may give other examples in every step."""
+    """The share of all examples used over the whole run; a sampled person may give other examples in every step."""
     signal_to_noise: float
-    """Of an averaged gradient, in units of (shared part of the gradients / clipping norm)."""
+    """Signal over noise of an averaged gradient, in units of (shared part of the gradients / clipping norm)."""
     allowed: bool
     """Whether it uses the minimum share."""
 
     @property
     def noise_multiplier(self) -> float:
-        """In units of the clipping norm: of an example, or of a person's average where it is clipped once."""
+        """Noise over the clipping norm: that of an example, or of a person's average if it is clipped once."""
         return self.run.noise_multiplier
 
     @property
     def assumes(self) -> tuple[str, ...]:
-        """What has to hold of the data and the training code."""
+        """What the data and the training code must satisfy."""
         bounded = f"Each person has at most {in_words(self.cap)}: bound the data first."
         of_data = () if self.run.sampling.unit == "person" else (bounded,)
         return (*of_data, *self.run.sampling.assumptions(microbatches=False), self.run.sampling.clipping)
@@ -231,7 +231,7 @@ def advice(study: CapStudy) -> list[str]:
 
 
 def _frontier(study: CapStudy) -> list[str]:
-    """The least noise and the largest share, and caps between, without choosing for anybody."""
+    """The least noise and the largest share, and caps between, without a recommendation."""
     first, last = study.rows[0], study.rows[-1]
     sentences = [
         "No cap is recommended: only you can say what the discarded examples are worth (--minimum-share).",
@@ -262,11 +262,11 @@ def _sampling(row: CapRow) -> str:
         f"examples"
     )
     if row.threshold >= 1.0:
-        return f"{facts}, which always holds: an average is no longer than the gradients averaged. Sample people."
+        return f"{facts}, which always holds: an average is never longer than its longest gradient. Sample people."
     if row.threshold <= independent:
         return (
-            f"{facts}. That is hardly possible: even independent gradients of one person average to "
-            f"{round_down(independent, 4)} of their norm. Sample examples."
+            f"{facts}. That is hardly possible: the average of a person's gradients has "
+            f"{round_down(independent, 4)} of their norm even if they are independent. Sample examples."
         )
     return (
         f"{facts}. That ratio is between {round_down(independent, 4)} (a person's gradients are independent) and 1 "

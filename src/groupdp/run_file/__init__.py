@@ -214,7 +214,7 @@ class _Reader:
 
 
 def _unquoted(key: str, value: Any) -> Any:
-    """In a file, texts are names, and ratios like "256/60000"; a number has no quotes."""
+    """The value, unless it is a number in quotes; quoted texts in a file are names, or ratios like "256/60000"."""
     if isinstance(value, str) and key not in ("sampling", "mechanism") and "/" not in value:
         raise InvalidArgument(key, value, "be a number without quotes")
     return value

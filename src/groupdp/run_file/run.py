@@ -51,7 +51,7 @@ class RunFile:
     removed: Any = None
     added: Any = None
     data: Manifest | None = None
-    """What is known of the dataset."""
+    """The manifest of the dataset, if one was named."""
     owners: str | None = None
     """ "several" where records have several owners: who owns which is public then, and contents are protected."""
     written: tuple[Mapping[str, Any], ...] = field(default=(), compare=False, repr=False)

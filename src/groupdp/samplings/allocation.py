@@ -59,7 +59,7 @@ class AllocationBase(Sampling):
     has_random_sizes: ClassVar[bool] = True
 
     def rounds(self, change: Change, *, noise: float, steps: int, microbatches: bool) -> Rounds:
-        """Those of members who leave; some leave and others join: each with a share of the noise (P-18)."""
+        """The rounds of members who leave; if others join, each of the two groups has a share of the noise (P-18)."""
         return noise_split(change, noise / unit_of(microbatches), partial(self._one_sided, steps))
 
     @abstractmethod
@@ -106,7 +106,8 @@ class BallsInBinsSampling(AllocationBase):
     meant_by: ClassVar[str] = "batches"
     mistaken_for_poisson: ClassVar[bool] = True
     needed: ClassVar[tuple[str, ...]] = (
-        "Every epoch puts each example into one of its batches, independently and uniformly, anew.",
+        "Every epoch puts each example into one of its batches anew, uniformly at random and independently of the "
+        "others.",
         _SECRET,
     )
 
@@ -181,8 +182,8 @@ class SpreadSampling(AllocationBase):
         flag("evenly", "Admit people with more examples than batches; theirs are spread as evenly as possible."),
     )
     needed: ClassVar[tuple[str, ...]] = (
-        "Every epoch puts each person's examples into distinct batches, uniformly at random, anew and "
-        "independently of all other people; more examples than batches as evenly as possible.",
+        "Every epoch puts each person's examples into distinct batches anew, uniformly at random and independently of "
+        "all other people. A person with more examples than batches has them spread as evenly as possible.",
         _SECRET,
         "The group is all examples of one person.",
         DIVIDED_BY_A_CONSTANT,
@@ -231,7 +232,7 @@ class SpreadSampling(AllocationBase):
                 yield bins == step
 
     def audited_datasets(self, change: Change, *, ordinary_examples: int) -> tuple[AuditedDataset, AuditedDataset]:
-        """Those who leave move by +1, those who join by -1; there are no others, who would be other people."""
+        """Those who leave move by +1, those who join by -1; there are no others: all examples are one person's."""
         leave, join = counted(change.removed), counted(change.added)
         self._require_places(max(leave, join))
         return (
@@ -269,7 +270,7 @@ class AllocationSampling(AllocationBase):
         ),
     )
     needed: ClassVar[tuple[str, ...]] = (
-        "Every epoch puts each example into the stated number of distinct batches, uniformly at random, anew and "
+        "Every epoch puts each example into the stated number of distinct batches anew, uniformly at random and "
         "independently of all other examples.",
         _SECRET,
         DIVIDED_BY_A_CONSTANT,

@@ -59,7 +59,7 @@ class PeopleSampling(Sampling):
 
     @property
     def plain(self) -> Sampling:
-        """The sampling that treats a person as this one does, and as one example."""
+        """The same sampling of single examples: a person counts as one example."""
         fields = (field.attribute for field in self.plain_kind.fields)
         return self.plain_kind(**{name: getattr(self, name) for name in fields})
 
@@ -69,7 +69,7 @@ class PeopleSampling(Sampling):
         return 1 if self.clip_person else self.examples_per_person
 
     def rounds(self, change: Change, *, noise: float, steps: int, microbatches: bool) -> Rounds:
-        """Those of the plain sampling, with shifts times `reach` (P-22)."""
+        """The rounds of the plain sampling, with shifts times `reach` (P-22)."""
         if microbatches:
             raise InvalidArgument(
                 "microbatch_size",
@@ -91,9 +91,9 @@ class PeopleSampling(Sampling):
         return (
             *sampled,
             f"A sampled person gives at most {self.examples_per_person} of their examples to a step.",
-            "Which examples a person gives may depend on their own data and on earlier releases; it does not change "
+            "Which examples a person gives may depend on their own data and on earlier releases, and does not change "
             "who else is in the batch or what the others give.",
-            "The sum is divided by a constant, which depends neither on the people in the batch nor on their examples.",
+            "The sum is divided by a constant that depends neither on the people in the batch nor on their examples.",
         )
 
     @property
@@ -113,7 +113,7 @@ class PeopleSampling(Sampling):
 
     @property
     def rows(self) -> int:
-        """Rows of a simulated dataset that belong to one person: what is clipped on its own."""
+        """How many rows of a simulated dataset belong to one person; each row is clipped on its own."""
         return self.reach
 
     def sampled_batches(self, generator: np.random.Generator, *, trials: int, dataset_size: int) -> Iterator[BoolArray]:
@@ -123,7 +123,7 @@ class PeopleSampling(Sampling):
             yield np.repeat(batch, self.rows, axis=1)[:, :dataset_size]
 
     def audited_datasets(self, change: Change, *, ordinary_examples: int) -> tuple[AuditedDataset, AuditedDataset]:
-        """Those of the plain sampling, in which a person has `rows` examples that move alike: attains P-22."""
+        """The datasets of the plain sampling, with `rows` examples of a person that move alike: attains P-22."""
         first, second = self.plain.audited_datasets(change, ordinary_examples=ordinary_examples)
         return self._of_people(first), self._of_people(second)
 
@@ -228,7 +228,7 @@ class PoissonPeople(PeopleSampling):
         return (
             *sentences,
             f"A person has at most {self.examples_held} examples; each example of a sampled person is kept with "
-            "the stated probability, independently of the data and of the others.",
+            "the stated probability, independently of the data and of all other examples.",
         )
 
     @property

@@ -21,7 +21,7 @@ from groupdp.samplings.sampling import BoolArray, Rounds, Sampling
 
 #: Most sources of one run.
 MOST_SOURCES = 1000
-_NO_LAW = "which of the others are cut away then depends on both groups, and no bound is proved"
+_NO_LAW = "both groups affect which other examples are cut away, and no bound is proved"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,7 +116,7 @@ class PoissonSources(Sampling):
             raise InvalidArgument("rates", len(rates), f"have at most {MOST_SOURCES} sources")
         for source in rates:
             if not isinstance(source, str) or not source:
-                raise InvalidArgument("rates", source, "have non-empty texts for sources")
+                raise InvalidArgument("rates", source, "name every source with a non-empty text")
         checked = tuple(
             (source, require_number(f"rates[{source!r}]", rate, above=0.0, at_most=1.0))
             for source, rate in rates.items()
@@ -253,14 +253,14 @@ def counted(group: Group) -> int:
 
 
 def stated_fraction(rate: float) -> Fraction:
-    """The number that was meant by a double: 1/m if it is the double nearest to that, else the decimal it prints as."""
+    """The number that a double stands for: 1/m if it is the double nearest to 1/m, else the decimal it prints as."""
     inverse = round(1.0 / rate)
     return Fraction(1, inverse) if 1.0 / inverse == rate else Fraction(repr(rate))
 
 
 @lru_cache(maxsize=256)
 def binomial_side(rate: float, group: Group, unit: float, noise: float) -> Side:
-    """The side of a group of which each example is there with probability `rate`, moving the sum by `unit`."""
+    """The side of a group whose examples each join with probability `rate` and move the sum by `unit`."""
     return ZERO if is_empty(group) else _sensitivities(rate, group, unit).divided(noise)
 
 

@@ -22,7 +22,7 @@ EXAMPLES_CLIPPED = "Every example's gradient is clipped to the clipping norm on 
 
 #: What clipped averages of microbatches need, in a sentence.
 FIXED_MICROBATCHES = (
-    "The microbatch of an example does not depend on which others were sampled, as its position in the batch does."
+    "The microbatch of an example does not depend on which other examples were sampled; its position in the batch does."
 )
 
 
@@ -100,7 +100,7 @@ class Sampling(Described):
         """Whether some loss and datasets attain the rounds of so many steps, so that no better guarantee exists."""
 
     def assumptions(self, *, microbatches: bool) -> tuple[str, ...]:
-        """What has to hold of the training code, in sentences."""
+        """What the training code must do for the guarantee to hold, in sentences."""
         return (*self.needed, FIXED_MICROBATCHES) if microbatches and self.has_random_sizes else self.needed
 
     @abstractmethod

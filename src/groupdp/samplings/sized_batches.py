@@ -1,8 +1,9 @@
 """Batches of one size: drawn without replacement; and epochs, in which the dataset is dealt to such batches, every
 example in one of them, in a shuffled or in a fixed order.
 
-Shuffled: how many of the group share a batch is public (a coin), and no amplification is claimed beyond it. Poisson
-accounting of a shuffled run is not a valid bound. In a fixed order nothing is random, and anybody may know the batches.
+Shuffled: the number of the group's examples in each batch is public (a coin), and no amplification is claimed beyond
+that. Poisson accounting of a shuffled run is not a valid bound. In a fixed order nothing is random, and anybody may
+know the batches.
 """
 
 from __future__ import annotations
@@ -73,7 +74,7 @@ class FixedBatchSampling(SizedBatches):
     }
     epsilon_grows_with: ClassVar[tuple[str, ...]] = ("batch_size",)
     needed: ClassVar[tuple[str, ...]] = (
-        "Every step draws a uniformly random batch of the stated size, without replacement, anew.",
+        "Every step draws a new batch of the stated size, uniformly at random and without replacement.",
         "The dataset size is public.",
     )
 
@@ -160,7 +161,7 @@ def uniform_subsets(generator: np.random.Generator, batch_size: int, trials: int
     return included.T
 
 
-_OTHER_SIZE = "with another number of examples every later batch changes, and no bound is proved"
+_OTHER_SIZE = "a change of the dataset's size changes every later batch, and no bound is proved"
 #: Adjacencies with another number of examples in the two datasets.
 REFUSALS = dict.fromkeys((*ONE_SIDED, ADD_AND_REMOVE, EXCHANGE), _OTHER_SIZE)
 
@@ -183,8 +184,8 @@ class ShuffledSampling(SizedBatches):
     #: Whether one permutation serves all epochs.
     in_one_order: ClassVar[bool] = False
     needed: ClassVar[tuple[str, ...]] = (
-        "Every epoch permutes the whole dataset uniformly at random, anew, and every example is in at most one batch "
-        "of it.",
+        "Every epoch permutes the whole dataset anew, uniformly at random, and uses every example in at most one "
+        "batch.",
         DIVIDED_BY_A_CONSTANT,
     )
 
@@ -244,7 +245,7 @@ class ShuffledOnceSampling(ShuffledSampling):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FixedOrderSampling(SizedBatches):
-    """Every epoch goes through the dataset in the same order, in batches of `batch_size`: nothing is amplified.
+    """Every epoch goes through the dataset in the same order, in batches of `batch_size`, without amplification.
 
     Both datasets have the same size.
     """

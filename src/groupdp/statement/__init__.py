@@ -35,16 +35,16 @@ class Statement:
     epsilon: Bounds
     one_example: Bounds | None = None
     vadhan: Bounds | None = None
-    """None where the old analysis does not cover the run."""
+    """Vadhan's lemma; None if it does not cover the run."""
     old_tool: float | None = None
     poisson_claim: Bounds | None = None
-    """What Poisson accounting would claim for a run that does not sample like that: not a guarantee."""
+    """What Poisson accounting would claim for a run without Poisson samples: not a guarantee."""
     explanation: text.Explanation | None = None
-    """What it means for one person; None where the trade-off curve takes long (`statement --short` computes it)."""
+    """What epsilon means for one person; None if the curve takes long (`statement --short` computes it)."""
     ledger: Ledger | None = None
-    """The ledger whose releases it is about."""
+    """The ledger whose releases the statement covers."""
     filtered: Bounds | None = None
-    """The smallest budget of a filter that lets all entries of the ledger pass."""
+    """The smallest budget with which a filter admits all entries of the ledger."""
     certificate: str | None = None
     """The digest of a certificate of this very claim that the independent checker has verified."""
     proved: tuple[str, str] | None = None
@@ -68,7 +68,7 @@ def make_statement(
 ) -> Statement:
     """Compute what the statement says; `certificate` is the text of one, which must be of this claim and verify.
 
-    `ledger` is the one that `run` holds all releases of.
+    `ledger` is the ledger that `run` was read from.
     """
     if run.looked:
         return _by_filter(run, ledger, certificate)
@@ -116,7 +116,7 @@ def make_statement(
 
 
 def _by_filter(run: RunFile, ledger: Ledger | None, certificate: str | bytes | None) -> Statement:
-    """Of parameters that were chosen after looking: the budget, or infinity where it is exceeded or was not fixed."""
+    """For parameters chosen after looking: epsilon is the budget, or infinity if it is exceeded or was not fixed."""
     if ledger is None:
         raise InvalidArgument("run", InWords("parameters chosen after looking"), "come with its ledger")
     if certificate is not None:
@@ -140,7 +140,7 @@ def _verified(run: RunFile, proof: str | bytes) -> tuple[str, tuple[str, str]]:
         expected = claim_of(list(run.phases), delta=run.stated_delta, **question)
         if {key: claim.get(key) for key in expected} != expected:
             needed = "be about the run, group and delta of the statement"
-            raise InvalidArgument("certificate", InWords("another"), needed)
+            raise InvalidArgument("certificate", InWords("one of another claim"), needed)
         verdict = verify(proof)
     except (NotACertificate, KeyError, TypeError, AttributeError) as error:
         raise InvalidArgument("certificate", InWords(f"something else ({error})"), "be a groupdp certificate") from None

@@ -1,8 +1,8 @@
 """A statement in sentences: whom it is for, what it means, what it assumes, how it was computed.
 
-Every epsilon in it is an upper bound, rounded up. What an epsilon means for one person is said of an attacker who has a
-stated prior and a stated rate of false alarms, sees everything the run releases, and knows all but which of two cases
-it was (neighbours.py). The numbers bound the best attack (tradeoff/risk.py).
+Every epsilon in it is an upper bound, rounded up. Sentences explain an epsilon to one person by an attacker with a
+stated prior and rate of false alarms, who sees everything the run releases, and knows all but which of two cases it was
+(neighbours.py). The numbers bound the best attack (tradeoff/risk.py).
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ def guarantee(statement: Statement) -> str:
         )
     if statement.epsilon.upper == math.inf:
         return (
-            f"No finite epsilon protects {whom} at delta = {delta} under {relation}: {subject} gives no differential "
-            "privacy there."
+            f"No finite epsilon protects {whom} at delta = {delta} under {relation}: {subject} is not "
+            "differentially private at this delta."
         )
     return (
         f"{subject[0].upper()}{subject[1:]} is (epsilon, delta)-differentially private for {whom} under {relation}, "
@@ -54,16 +54,14 @@ def guarantee(statement: Statement) -> str:
 
 
 def meaning(statement: Statement) -> str:
-    """What the guarantee means, for whom it holds, and what is to be noted about the run."""
+    """What the guarantee means, for whom it holds, and remarks on the run."""
     return " ".join([_meaning(statement), *remarks_on(statement.run)])
 
 
 def _meaning(statement: Statement) -> str:
     run = statement.run
     if statement.epsilon.upper == math.inf and run.looked:
-        return (
-            "What was released cannot be taken back. A larger budget takes a new ledger, which fixes it from the start."
-        )
+        return "Releases cannot be taken back. A larger budget needs a new ledger, in which it is fixed from the start."
     if statement.epsilon.upper == math.inf:
         becomes = "becomes" if statement.epsilon.tight else "may become"
         return (
@@ -174,19 +172,19 @@ _VALID = "The guarantee is valid and not claimed to be tight: a better analysis 
 def method(statement: Statement) -> str:
     """How the number was computed, and how tight it is."""
     text = (
-        f"{_choices(statement)}groupdp {statement.version}, from the pair of distributions that dominates the run "
-        "(mixture of Gaussians mechanisms; Ganesh 2024, extended to pairs of opposed mixtures), composed over all "
-        "rounds, with every error of discretisation, truncation and rounding bounded."
+        f"{_choices(statement)}groupdp {statement.version} computed it from the pair of distributions that dominates "
+        "the run (mixture of Gaussians mechanisms; Ganesh 2024, extended to pairs of opposed mixtures), composed over "
+        "all rounds. Every error of discretisation, truncation and rounding is bounded."
     )
     if statement.epsilon.upper < math.inf and not statement.run.looked:
         text += (
-            f" The smallest epsilon of that pair lies in {statement.epsilon:10}; the upper end, rounded up to {DIGITS} "
-            f"digits, is the one stated. {_TIGHT if statement.epsilon.tight else _VALID}"
+            f" The smallest epsilon of that pair lies in {statement.epsilon:10}; the stated epsilon is the upper end, "
+            f"rounded up to {DIGITS} digits. {_TIGHT if statement.epsilon.tight else _VALID}"
         )
     if statement.certificate is not None and statement.proved is not None:
         text += (
-            " Verified independently: a program in exact ball arithmetic that shares no code with the accountant has "
-            f"proved that it lies in [{', '.join(statement.proved)}], from the certificate with SHA-256 digest "
+            " Verified independently: a program in ball arithmetic that shares no code with the accountant has proved "
+            f"that the epsilon lies in [{', '.join(statement.proved)}], from the certificate with SHA-256 digest "
             f"{statement.certificate}."
         )
     if set(statement.changes) == set(DIRECTIONS):
@@ -203,23 +201,24 @@ def old_analysis(statement: Statement) -> str:
     """What earlier methods give."""
     if statement.poisson_claim is not None:
         return (
-            "Accounted as Poisson sampling, as is often done, this run would claim epsilon = "
-            f"{rounded(statement.poisson_claim.upper)}. That is not a guarantee: its batches are not Poisson samples."
+            "Poisson accounting, which is often used for such runs, would claim epsilon = "
+            f"{rounded(statement.poisson_claim.upper)}. That is not a guarantee, because the run's batches are not "
+            "Poisson samples."
         )
     if statement.vadhan is None or statement.old_tool is None or statement.one_example is None:
         return "Earlier methods have no bound for groups in such a run."
-    finite, single = statement.old_tool < math.inf, f"For single {_many(statement.run)}"
+    finite, single = statement.old_tool < math.inf, f"For one {statement.run.neighbours.unit}"
     if statement.run.group_size == 1:
         old = rounded(statement.old_tool) if finite else "infinite"
-        return f"{single} the customary Renyi accounting gives epsilon = {old} at the same delta."
+        return f"{single} the usual Renyi accounting gives epsilon = {old} at the same delta."
     noiseless = any(phase.noise_multiplier == 0.0 and phase.steps > 0 for phase in statement.run.training)
     reason = "without noise Renyi divergences are infinite" if noiseless else "an intermediate delta underflows"
     infinite = f"epsilon = infinity, because {reason}"
     old = f"epsilon = {rounded(statement.old_tool)}" if finite else infinite
     return (
         f"{single} the epsilon is {rounded(statement.one_example.upper)} at the same delta. "
-        "Earlier methods derive a group's guarantee from that by Vadhan's lemma: with exact arithmetic and the best "
-        f"intermediate delta this gives {_lemma(statement.vadhan)}; with customary Renyi accounting in double "
+        "Earlier methods derive a group's guarantee from this by Vadhan's lemma: with exact arithmetic and the best "
+        f"intermediate delta this gives {_lemma(statement.vadhan)}; with the usual Renyi accounting in double "
         f"precision, {old}."
     )
 
@@ -268,10 +267,10 @@ class Explanation:
     false_alarm_rate: float
     risk: Risk
     cases: TwoCases
-    """What is compared; an alarm claims the first."""
+    """The two cases that are compared; an alarm claims the first."""
 
     def sentences(self) -> list[str]:
-        """What it means, a sentence each; upper bounds rounded up."""
+        """What epsilon means, in five sentences; upper bounds are rounded up."""
         caught = self.risk.true_positive_rate[self.false_alarm_rate].upper
         belief = self.risk.posterior[self.false_alarm_rate].upper
         rate, known = given_percent(self.false_alarm_rate), max(self.prior, 1.0 - self.prior)
@@ -284,11 +283,11 @@ class Explanation:
         return [
             first,
             self.cases.detected(rate, _share(caught, guessed=self.false_alarm_rate)),
-            f"An attacker who is {given_percent(self.prior)} sure at first that {self.cases.first}, and raises "
+            f"An attacker who is {given_percent(self.prior)} sure beforehand that {self.cases.first}, and raises "
             f"false alarms in {rate} of the other cases, is at most {_share(belief, guessed=self.prior)} sure after an "
-            "alarm; rarer false alarms may leave an attacker surer.",
-            f"The best guess between the two cases is right in {right} of the cases without the release, and with it "
-            f"in at most {_share(self.risk.success.upper, guessed=known, text=right)}.",
+            "alarm. An attacker with fewer false alarms may be surer.",
+            f"Without the release, the best guess between the two cases is right in {right} of the cases; with it, in "
+            f"at most {_share(self.risk.success.upper, guessed=known, text=right)}.",
             self.cases.order(),
         ]
 

@@ -118,7 +118,7 @@ class Contours:
         if len(sides) < 2 or place == 0 or sides[1] > _APART * max(sides[0], 0.5 * least):
             found = self.plan(at)
             if found is None:
-                raise LimitExceeded("no contour is at hand for a point of the curve.")
+                raise LimitExceeded("the spectral engine has no contour for a point of the curve.")
             return found[2:]
         (y, s), (z, t) = (self.values[side] for side in sides)
         a, width = math.log(max(sides[0], least)), math.log(sides[1] / max(sides[0], least))
@@ -246,7 +246,7 @@ class DeltaCurve:
             ahead = min(2 * ahead, 64) if good == len(part) else max(good // 2, 1)
 
     def _evaluate(self, epsilon: float) -> tuple[float, float]:
-        """By a contour, in milliseconds; where there is none by a lattice, or in closed form."""
+        """Evaluate by a contour, in milliseconds; without one, by a lattice or in closed form."""
         if self.options.engine == "auto" and not self.is_costly:
             found = self._by_contour(epsilon)
             if found is not None:
@@ -261,7 +261,7 @@ class DeltaCurve:
             return self._between_neighbours(epsilon)
 
     def _by_contour(self, epsilon: float) -> tuple[float, float] | None:
-        """By a contour planned close to this epsilon, or one of its own; None where there is none."""
+        """Evaluate by a contour planned close to this epsilon, or for it; None if there is none."""
         if self.contours.available and epsilon >= 0.0:
             near = self.contours.evaluate(epsilon)
             self._has_contour |= near is not None
@@ -278,7 +278,7 @@ class DeltaCurve:
         return bounds.lower, bounds.upper
 
     def _directly(self, epsilon: float) -> tuple[float, float]:
-        """By what `groupdp.log_delta` would do, as often as that may be."""
+        """As `groupdp.log_delta` computes it, up to a limited number of times."""
         if self._made >= _MOST_COSTLY:
             return self._between_neighbours(epsilon)
         options = self.options

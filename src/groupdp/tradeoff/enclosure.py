@@ -38,7 +38,7 @@ def complement(rate: Bounds) -> Bounds:
 
 
 def both(one: Bounds, other: Bounds) -> Bounds:
-    """What is in both intervals, each of which contains the truth."""
+    """The intersection of two intervals that both contain the true value."""
     return Bounds(max(one.lower, other.lower), min(one.upper, other.upper))
 
 

@@ -343,7 +343,7 @@ def baseline_of(name: str, question: RunFile, sizes: Sequence[int], progress: Pr
         else:
             answer = spread_instead(run, group_size=size, memory_budget=MEMORY, **about)
         if answer is None:
-            raise InvalidArgument("name", name, "be asked of a shuffled run")
+            raise InvalidArgument("name", name, "be another one unless the run is shuffled")
         answers.append(answer)
         progress(done / len(sizes))
     return answers

@@ -106,7 +106,7 @@ def _phase() -> Schema:
 
 
 def _questions() -> dict[str, tuple[Schema, Schema, Schema]]:
-    """Of every question: fields that it needs besides the run, fields that it may have, and what its answer has."""
+    """For every question: the fields it needs besides the run, optional fields, and the fields of its answer."""
     delta, epsilon = ({name: fields()[name].schema()} for name in ("delta", "epsilon"))
     bounds, number, points = _of("Bounds"), _of("Number"), _list({"type": "object"})
     sizes = _list({"type": "integer", "minimum": 1}, minItems=1, maxItems=MOST_GROUP_SIZES)
@@ -125,7 +125,7 @@ def _questions() -> dict[str, tuple[Schema, Schema, Schema]]:
             {**epsilon, **delta},
             {
                 "parameter": {"enum": list(PARAMETERS)},
-                "phase": {**COUNT, "description": "Of several phases, the one to change."},
+                "phase": {**COUNT, "description": "Which of several phases to change, counted from 0."},
             },
             {"parameter": TEXT, "value": number, "value_text": TEXT, "epsilon": bounds},
         ),

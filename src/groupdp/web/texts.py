@@ -148,7 +148,7 @@ def attack_in_words(risk: Any, question: RunFile) -> list[str]:
         )
     else:
         sentences.append(
-            f"Where it is {given(risk.prior)} probable beforehand that {cases.first}, a guess is right with "
+            f"If the probability that {cases.first} is {given(risk.prior)} beforehand, a guess is right with "
             f"probability at most {upper_percent(risk.success.upper)}."
         )
     return [*sentences, cases.order()]

@@ -98,9 +98,9 @@ class CorrelatedNoise(Mechanism):
 
     def assumptions(self) -> tuple[str, ...]:
         return (
-            "Every example's gradient is clipped on its own; a round's sum does not depend on the batch otherwise (no "
-            "batch normalisation, no division by the realised batch size).",
-            f"What is released is C x + z, C being {self.strategy.describe()} and z independent Gaussian noise of "
+            "Every example's gradient is clipped on its own, and a round's sum depends on the batch in no other way "
+            "(no batch normalisation, no division by the realised batch size).",
+            f"The run releases C x + z, where C is {self.strategy.describe()} and z is independent Gaussian noise of "
             f"standard deviation {self.standard_deviation!r} times the clipping norm ({self._normalised()}).",
             *self.participation.assumptions(),
         )
@@ -208,7 +208,7 @@ class BandMF(Mechanism):
 
     @property
     def run(self) -> CorrelatedNoise:
-        """The same with its matrix and its participation."""
+        """The same run with its matrix and its participation."""
         return CorrelatedNoise(
             BandedToeplitz.square_root(self.bands),
             CyclicPoisson(parts=self.bands, rate=self.rate, assigned="person" if self.one_part else "example"),

@@ -1,4 +1,4 @@
-"""Who takes part when, in runs with correlated noise: each participation turns a strategy into rounds.
+"""Which rounds an example takes part in, with correlated noise: each participation turns a strategy into rounds.
 
 A `NoiseScale` converts norms of the strategy into sensitivities, and sensitivities over the noise into shifts.
 """
@@ -51,7 +51,7 @@ class NoiseScale:
 
 
 class Participation(ABC):
-    """Who takes part when, whatever the data."""
+    """Which rounds an example takes part in, independently of the data."""
 
     __slots__ = ()
 
@@ -144,8 +144,8 @@ class CyclicPoisson(Participation):
 
     def assumptions(self) -> tuple[str, ...]:
         by = {
-            "person": "The group is one person: all its examples, and those that replace them, are in one part, which "
-            "the person's id alone decides (a keyed hash).",
+            "person": "The group is one person: all their examples, and those that replace them, are in one part, "
+            "which depends on the person's id alone (a keyed hash).",
             "example": "Each example's part depends on that example alone (a hash of its id).",
             "position": "Examples that are zeroed or replaced keep their part.",
         }
@@ -254,7 +254,7 @@ class MinimumSeparation(Unsampled):
     def assumptions(self) -> tuple[str, ...]:
         apart = (
             f"Every example takes part at most {self.participations} times, at least {self.separation} rounds apart; "
-            "who takes part when does not depend on the data of others."
+            "when an example takes part does not depend on the data of others."
         )
         return (apart,) if self.together else (apart, "A batch holds at most one example of a person.")
 

@@ -34,7 +34,7 @@ class Sensitivity:
     exact: bool
 
     def times(self, group: int) -> Sensitivity:
-        """That of so many examples that take part together."""
+        """The sensitivity of so many examples that take part together."""
         return self if group == 1 else Sensitivity(float(np.nextafter(group * self.value, np.inf)), self.exact)
 
 

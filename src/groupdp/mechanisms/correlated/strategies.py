@@ -67,7 +67,7 @@ class Strategy(ABC):
 
     @abstractmethod
     def describe(self) -> str:
-        """In a few words."""
+        """The strategy in a few words."""
 
     def first_column(self, rounds: int) -> FloatArray | None:
         """The first column where the matrix is Toeplitz, else None."""
@@ -114,7 +114,7 @@ class LowerTriangular(Strategy):
 
     @classmethod
     def from_matrix(cls, matrix: Any) -> LowerTriangular:
-        """From a square array; zeros left of the first entry of a row are left out."""
+        """A strategy from a square array, without the zeros left of the first entry of a row."""
         array = np.asarray(matrix)
         if array.ndim != 2 or array.shape[0] != array.shape[1] or array.dtype.kind not in "iuf":
             raise InvalidArgument("matrix", InWords(f"shape {array.shape}"), "be a square array of numbers")

@@ -1,4 +1,4 @@
-// The guarantee in large letters, what it assumes, and what one had before.
+// The guarantee in large letters, what it assumes, and earlier methods.
 
 import { h } from "./dom.js";
 

@@ -4,8 +4,8 @@ import { byId, count, h } from "./dom.js";
 import { fieldRow, choiceRow, showError } from "./form.js";
 
 const CHOICES = [
-  { name: "noise_multiplier", label: "the least noise", meaning: "The smallest noise multiplier that meets the target; of several phases, all are scaled alike.", says: "Noise multiplier" },
-  { name: "steps", label: "the most steps", meaning: "The largest number of rounds that meets the target; of several phases, of the first.", says: "Steps" },
+  { name: "noise_multiplier", label: "the least noise", meaning: "The smallest noise multiplier that meets the target; with several phases, one factor scales the noise of all.", says: "Noise multiplier" },
+  { name: "steps", label: "the most steps", meaning: "The largest number of rounds that meets the target; with several phases, of the first one.", says: "Steps" },
   { name: "sampling_rate", label: "the largest sampling rate", meaning: "For Poisson sampling: the largest rate that meets the target.", says: "Sampling rate" },
   { name: "batch_size", label: "the largest batch", meaning: "For fixed batches: the largest batch that meets the target.", says: "Batch size" },
   { name: "group_size", label: "the most examples per person", meaning: "The largest number of examples per person that meets the target.", says: "Examples per person" },
@@ -50,7 +50,7 @@ export class CalibrateView {
       const scaled = answer.parameter === "noise_factor" ? "Noise of every phase times" : says;
       this.text.textContent = `${scaled} ${Number.isInteger(answer.value) ? count(answer.value) : answer.value_text}`;
       this.proof.textContent = answer.proved_optimal
-        ? `Certified: ε ≤ ${answer.epsilon.upper_text}. Proved: ${answer.failing_value === null ? "this is the extreme value that is accepted" : `the next better value misses the target${answer.epsilon.tight ? "" : " by this analysis, which is not tight"}`}.`
+        ? `Certified: ε ≤ ${answer.epsilon.upper_text}. Proved: ${answer.failing_value === null ? "no better value is accepted" : `the next better value misses the target${answer.epsilon.tight ? "" : " by this analysis, which is not tight"}`}.`
         : `Certified: ε ≤ ${answer.epsilon.upper_text}.`;
     }
   }

@@ -1,4 +1,4 @@
-// Where a value stands on its slider. Most scales are logarithmic; what is dragged has three digits, what is typed any number.
+// Where a value stands on its slider. Most scales are logarithmic; dragged values have three digits, typed ones any number.
 
 export const TOP = 1000;
 

@@ -2,7 +2,7 @@
 //
 //   #sampling=poisson&sampling_rate=0.01&noise_multiplier=1&steps=2000&group_size=9&adjacency=add-or-remove&delta=1e-6
 //
-// A second phase's fields begin with "phase2.", those of a second run with "b."; what is as at the start may be left out.
+// A second phase's fields begin with "phase2.", those of a second run with "b."; fields with their first values may be left out.
 
 const NEIGHBOUR = ["group_size", "removed", "added", "adjacency", "delta"];
 
@@ -125,7 +125,7 @@ export class Form {
     }
   }
 
-  /** The question of the API. What is no number is sent as it was typed: the library says what is wrong with it. */
+  /** The question of the API. Non-numeric values are sent as typed: the library says what is wrong with them. */
   question(run) {
     return {
       phases: run.phases.map((phase) => {
