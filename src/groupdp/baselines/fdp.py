@@ -22,11 +22,12 @@ from groupdp.errors import LimitExceeded, require_integer, require_number
 from groupdp.groups import LARGEST_GROUP
 from groupdp.neighbours import ONE_SIDED, directions_of
 from groupdp.tradeoff import TradeOff, trade_off
+from groupdp.tradeoff.interpolated import Interpolated
 
 #: Tangents that one direction may take: group size times iterations on log alpha.
 _MOST_TANGENTS = 400
 #: Steps of the search for a start, which interpolates; the longest step in log(-log alpha).
-_MOST_GUESSES, _LONGEST = 30, math.log(4.0)
+_MOST_GUESSES, _GUESSED, _LONGEST = 40, 1e-6, math.log(4.0)
 #: How far below log delta the chain's log A is aimed at, so that the certificate ends on the right side.
 _BELOW = 3e-9
 #: The bounds are to agree to this much, relative to epsilon.
@@ -80,10 +81,10 @@ def _one_direction(example: TradeOff, size: int, log_target: float, enough: floa
         return Bounds(0.0, 0.0)
     best_upper, best_lower = math.inf, 0.0
     # The tangent at alpha has intercept A(alpha), increasing in alpha: find A = delta, or a little less.
-    crossing, log_alpha = _Crossing(log_target - _BELOW), _start(example, size, log_target)
+    crossing, (log_alpha, places) = _Crossing(log_target - _BELOW), _start(example, size, log_target)
     narrowest, in_vain = math.inf, 0
     for iteration in range(max(_MOST_TANGENTS // size, 12)):
-        chain = _Chain(example, size, log_alpha)
+        chain = _Chain(example, places, log_alpha)
         total, log_intercept, log_image = chain.total, chain.log_intercept, chain.log_image
         if progress is not None:
             progress(1.0 - 0.8**iteration)
@@ -106,23 +107,42 @@ def _one_direction(example: TradeOff, size: int, log_target: float, enough: floa
         following = crossing.next(log_alpha, log_intercept)
         if abs(following - log_alpha) <= 1e-11 * abs(log_alpha) or following in (crossing.low, crossing.high):
             break
-        log_alpha = following
+        log_alpha, places = following, [epsilon for _, epsilon in chain.tangents]
     if best_upper == math.inf:
         raise LimitExceeded(f"the f-DP group bound did not converge within {_MOST_TANGENTS} tangents.")
     return Bounds(min(best_lower, best_upper), best_upper)
 
 
-def _start(example: TradeOff, size: int, log_target: float) -> float:
-    """About the log alpha whose chain has the intercept delta, from values of delta interpolated between contours."""
-    crossing, log_alpha = _Crossing(log_target), log_target
-    for _ in range(_MOST_GUESSES):
-        guessed = example.rough_chain(size, log_alpha)
-        if guessed is None:
-            return log_target
-        if abs(guessed - log_target) <= 1e-4:
-            break
-        log_alpha = crossing.next(log_alpha, guessed)
-    return log_alpha
+def _start(example: TradeOff, size: int, log_target: float) -> tuple[float, list[float | None]]:
+    """About the log alpha whose chain has the intercept delta, and where its tangents are, between contours."""
+    curve, crossing, log_alpha = example.interpolated, _Crossing(log_target), log_target
+    best: list[float | None] = [None] * size
+    if curve is None:
+        return log_alpha, best
+    try:
+        for _ in range(_MOST_GUESSES):
+            guessed, best = _guess(curve, size, log_alpha)
+            if abs(guessed - log_target) <= _GUESSED:
+                break
+            log_alpha = crossing.next(log_alpha, guessed)
+    except LimitExceeded:
+        return log_target, [None] * size
+    return log_alpha, best
+
+
+def _guess(curve: Interpolated, size: int, log_alpha: float) -> tuple[float, list[float | None]]:
+    """log of the intercept of the chain at alpha, and the epsilons of its tangents, about."""
+    epsilons: list[float | None] = []
+    log_intercept, total = log_alpha, 0.0
+    orbit = log_alpha
+    for _ in range(size):
+        orbit, epsilon = curve.power(orbit)
+        epsilons.append(epsilon)
+        total += epsilon
+    # A = h^k(alpha) - e^total alpha.
+    below = total + log_alpha - orbit
+    log_intercept = orbit + math.log(-math.expm1(below)) if below < -1e-12 else -math.inf
+    return log_intercept, epsilons
 
 
 class _Crossing:
@@ -158,12 +178,12 @@ class _Chain:
     """The tangents along the orbit of alpha: `total`, the sum of their eps, is rounded up, and `log_intercept`, log A,
     is an upper bound: together they are a guarantee. `log_image` is the logarithm of a lower bound on h^k(alpha)."""
 
-    def __init__(self, example: TradeOff, size: int, log_alpha: float) -> None:
+    def __init__(self, example: TradeOff, places: list[float | None], log_alpha: float) -> None:
         self.example, self.log_alpha = example, log_alpha
         self.tangents: list[tuple[float, float]] = []  # (log delta, epsilon)
         orbit = log_alpha  # h increases, so lower bounds may be passed on
-        for _ in range(size):
-            log_delta, epsilon, orbit = example.tangent(orbit)
+        for near in places:
+            log_delta, epsilon, orbit = example.tangent(orbit, near)
             self.tangents.append((log_delta, epsilon))
         self.log_image = orbit
         self.total, self.log_intercept = _guarantee(self.tangents)

@@ -3,6 +3,7 @@
 closed_form      one round, exactly (half_lines; runs that amount to one round)
 delta_curve      delta near chosen epsilons, certified, by contours that serve many of them
 minorant         what a few values of a convex function say about it everywhere
+interpolated     the curve between points of it, without a claim: where a search starts
 enclosure        one point of the trade-off function, by duality; many points from few values of delta
 risk             what it means for a person; the closest Gaussian mechanism
 
@@ -27,16 +28,17 @@ from typing import Any
 import numpy as np
 
 from groupdp.bounds import Bounds
-from groupdp.engines import Progress, options_of, spectral
-from groupdp.errors import InvalidArgument, LimitExceeded, require_number
+from groupdp.engines import Progress, options_of
+from groupdp.errors import InvalidArgument, require_number
 from groupdp.floats import ELEMENTARY, FloatArray, log_complement
 from groupdp.guarantees import exp_down, exp_up
 from groupdp.pairs import mirrored
 from groupdp.question import decisive_compositions, question_of
 from groupdp.tradeoff.closed_form import Envelope, Levels
 from groupdp.tradeoff.delta_curve import DeltaCurve
-from groupdp.tradeoff.enclosure import Duality, Sketch, both, complement, locate, log_false_positive_level
+from groupdp.tradeoff.enclosure import Duality, Sketch, both, complement, log_false_positive_level
 from groupdp.tradeoff.half_lines import as_one_round
+from groupdp.tradeoff.interpolated import Interpolated
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,6 +93,7 @@ class TradeOff:
         # Whether an outcome tells P from Q for certain, up to a probability of e^-700.
         self._disjoint = any(curve.log_revealed == 0.0 for curve in self._curves)
         self._log_middle: float | None = None
+        self._interpolated: Interpolated | None = None
 
     def __repr__(self) -> str:
         return f"TradeOff({self._words})"
@@ -121,36 +124,23 @@ class TradeOff:
         ceiling += ELEMENTARY * (1.0 + abs(log_alpha) + abs(ceiling)) if ceiling < math.inf else 0.0
         return Bounds(bounds.lower, min(bounds.upper, ceiling)), epsilon
 
-    def tangent(self, log_false_positive_rate: float) -> tuple[float, float, float]:
+    def tangent(self, log_false_positive_rate: float, near: float | None = None) -> tuple[float, float, float]:
         """(log delta, epsilon, log of a lower bound on TPR): TPR(a) <= delta + e^epsilon a for all a, tight here.
 
-        epsilon >= 0 and delta are certified; the closer to the tangent, the better.
+        epsilon >= 0 and delta are certified; the closer to the tangent, the better. `near`: about where it is.
         """
+        if near is not None:
+            self._forward.starts = [(log_false_positive_rate, near)]
         bounds, epsilon = self._log_true_positive_rate(require_log_rate(log_false_positive_rate), 0.0)
         epsilon = min(max(epsilon, 0.0), 1e300)
         return self.log_delta(epsilon).upper, epsilon, bounds.lower
 
-    def rough_chain(self, size: int, log_alpha: float) -> float | None:
-        """log of the intercept of `size` tangents along the orbit of alpha, to three digits, by interpolation between
-        contours; None without them. Where the tangents lie is a start for `tangent`."""
-        if self._closed is not None or len(self._curves) > 1:
-            return None
-        contours, log_intercept, starts = self._curves[0].contours, -math.inf, []
-        try:
-            if len(self._forward.starts) == 1:
-                known = spectral.epsilon(self.composition, log_delta=log_alpha).upper
-                self._forward.starts.append((log_alpha, known))
-            epsilon = self._forward.start(log_alpha)
-            for _ in range(size):
-                epsilon = max(locate(contours, log_false_positive_level, log_alpha, epsilon, accuracy=1e-3)[0], 0.0)
-                starts.append((log_alpha, epsilon))
-                log_delta, _ = contours.log_delta_slope(epsilon)
-                log_intercept = float(np.logaddexp(log_delta, epsilon + log_intercept))
-                log_alpha = min(float(np.logaddexp(log_delta, epsilon + log_alpha)), -1e-9)
-        except LimitExceeded:
-            return None
-        self._forward.starts = starts
-        return log_intercept
+    @property
+    def interpolated(self) -> Interpolated | None:
+        """The curve between points of its contours, without a claim; None where it has none."""
+        if self._interpolated is None and len(self._curves) == 1 and self._curves[0].contours.available:
+            self._interpolated = Interpolated(self._curves[0].contours)
+        return self._interpolated
 
     @property
     def is_costly(self) -> bool:

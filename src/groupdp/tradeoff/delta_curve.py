@@ -14,7 +14,7 @@ from groupdp.compositions import log_delta_ceiling, log_delta_of, log_revealed
 from groupdp.engines import Options, spectral
 from groupdp.errors import LimitExceeded
 from groupdp.floats import FloatArray
-from groupdp.pairs import Composition, Round
+from groupdp.pairs import AllocationRound, Composition, Round
 
 if TYPE_CHECKING:
     from groupdp.engines.lattice import Solution
@@ -29,8 +29,6 @@ _MOST_CONTOURS = 2e9
 _CONTOUR_WIDTH, _WIDEST_CONTOUR = 1e-10, 1e-6
 #: Plans that may come to nothing, each of which may take a tenth of a second.
 _MOST_DECLINED = 3
-#: Rough values are interpolated between contours whose epsilons differ by at most this factor.
-_APART = 1.3
 #: Lattices of one curve, each of which may take a second; after that, those at hand bound what is asked.
 _MOST_LATTICES = 16
 #: Width that is asked for there, unless the caller says; and one that will do, where a lattice made for another epsilon
@@ -46,14 +44,11 @@ _NEAREST = 3
 class Contours:
     """Contours of a composition of pairs: certified bounds on log delta around the epsilons they were planned for."""
 
-    is_costly = False  # rough values are quick
-
     def __init__(self, composition: Composition) -> None:
         self.composition = composition
-        rounds = all(isinstance(round_, Round) and round_.has_noise for round_, _ in composition)
+        rounds = all(isinstance(round_, Round | AllocationRound) and round_.has_noise for round_, _ in composition)
         self.available = spectral.AVAILABLE and rounds and bool(composition)
         self.planned: list[tuple[float, float, spectral.Neighbourhood]] = []  # (epsilon, relative width there, contour)
-        self.values: dict[float, tuple[float, float]] = {}  # log delta and its slope where they were planned, about
         self.work = self.declined = 0
 
     @property
@@ -66,12 +61,15 @@ class Contours:
         place = bisect_left(self.planned, epsilon, key=lambda planned: planned[0])
         return min(self.planned[max(place - 1, 0) : place + 1], key=lambda planned: abs(planned[0] - epsilon))
 
-    def evaluate(self, epsilon: float) -> tuple[float, float, float, float] | None:
-        """(lower, upper) certified, then log delta and its slope, about; None where no contour is narrow."""
+    def evaluate(self, epsilon: float, *, wide: float = 0.0) -> tuple[float, float, float, float] | None:
+        """(lower, upper) certified, then log delta and its slope, about; None where no contour is narrow.
+
+        A contour planned elsewhere also serves where it is at most `wide`, relative to log delta.
+        """
         if self.planned:
             _, own, contour = self.nearest(epsilon)
             found = _first(contour.evaluate(np.array([epsilon])))
-            if _relative(*found[:2]) <= max(_CONTOUR_WIDTH, 2.0 * own):
+            if _relative(*found[:2]) <= max(_CONTOUR_WIDTH, 2.0 * own, wide):
                 return found
         return self.plan(epsilon)
 
@@ -99,7 +97,6 @@ class Contours:
             self.declined += 1
             return None
         insort(self.planned, (epsilon, own, contour), key=lambda planned: planned[0])
-        self.values[epsilon] = found[2:]
         return found
 
     def around(self, epsilon: float, points: FloatArray) -> tuple[FloatArray, FloatArray] | None:
@@ -107,27 +104,8 @@ class Contours:
         found = self.evaluate(epsilon)
         return None if found is None or not self.planned else self.nearest(epsilon)[2].log_deltas(points)
 
-    def log_delta_slope(self, epsilon: float) -> tuple[float, float]:
-        """log delta and its slope, to about three digits: by cubic interpolation in log epsilon between contours."""
-        least = 1e-3 * self.planned[0][2].deviation if self.planned else 0.0
-        at = max(epsilon, least)
-        if at in self.values:
-            return self.values[at]
-        place = bisect_left(self.planned, at, key=lambda planned: planned[0])
-        sides = [planned[0] for planned in self.planned[max(place - 1, 0) : place + 1]]
-        if len(sides) < 2 or place == 0 or sides[1] > _APART * max(sides[0], 0.5 * least):
-            found = self.plan(at)
-            if found is None:
-                raise LimitExceeded("the spectral engine has no contour for a point of the curve.")
-            return found[2:]
-        (y, s), (z, t) = (self.values[side] for side in sides)
-        a, width = math.log(max(sides[0], least)), math.log(sides[1] / max(sides[0], least))
-        s, t, u = s * sides[0] * width, t * sides[1] * width, (math.log(at) - a) / width
-        c, d = 3.0 * (z - y) - 2.0 * s - t, s + t - 2.0 * (z - y)
-        return y + u * (s + u * (c + u * d)), (s + u * (2.0 * c + 3.0 * u * d)) / (width * at)
-
     @property
-    def scale(self) -> float:
+    def deviation(self) -> float:
         """The deviation of the loss, about; 1 before a contour knows it."""
         return self.planned[0][2].deviation if self.planned else 1.0
 
@@ -206,7 +184,7 @@ class DeltaCurve:
     @property
     def scale(self) -> float:
         """The deviation of the loss, about, where a contour knows it."""
-        return self.contours.scale
+        return self.contours.deviation
 
     @property
     def log_revealed(self) -> float:

@@ -26,7 +26,7 @@ import numpy.typing as npt
 from groupdp.bounds import Bounds
 from groupdp.floats import ELEMENTARY, UNIT, FloatArray
 from groupdp.pairs import largest_loss
-from groupdp.tradeoff.delta_curve import Contours, DeltaCurve
+from groupdp.tradeoff.delta_curve import DeltaCurve
 from groupdp.tradeoff.minorant import Minorant, down, largest_ratio, smallest_sum, up
 
 
@@ -51,10 +51,10 @@ _WIDE = 1e-3
 
 Curves = Sequence[DeltaCurve]
 #: From a curve and an epsilon to the logarithm of the rate to be matched there.
-Level = Callable[[DeltaCurve | Contours, float], float]
+Level = Callable[[DeltaCurve, float], float]
 
 
-def log_false_positive_level(curve: DeltaCurve | Contours, epsilon: float) -> float:
+def log_false_positive_level(curve: DeltaCurve, epsilon: float) -> float:
     """log Q(L > eps) = log(-delta') - eps, about."""
     value, slope = curve.log_delta_slope(epsilon)
     if value > -1e-9:
@@ -62,7 +62,7 @@ def log_false_positive_level(curve: DeltaCurve | Contours, epsilon: float) -> fl
     return min(value + math.log(-slope) - epsilon, 0.0) if slope < 0.0 and math.isfinite(slope) else -math.inf
 
 
-def log_true_positive_level(curve: DeltaCurve | Contours, epsilon: float) -> float:
+def log_true_positive_level(curve: DeltaCurve, epsilon: float) -> float:
     """log P(L > eps) = log(delta - delta'), about."""
     value, slope = curve.log_delta_slope(epsilon)
     if value > -1e-9:
@@ -70,9 +70,7 @@ def log_true_positive_level(curve: DeltaCurve | Contours, epsilon: float) -> flo
     return min(value + math.log1p(-slope), 0.0) if slope <= 0.0 and math.isfinite(slope) else -math.inf
 
 
-def locate(
-    curve: DeltaCurve | Contours, level: Level, target: float, start: float, *, accuracy: float = 1e-6
-) -> tuple[float, float]:
+def locate(curve: DeltaCurve, level: Level, target: float, start: float) -> tuple[float, float]:
     """The epsilon where `level` (decreasing) meets the target, about, and the epsilon that changes it by 1.
 
     Secant steps between brackets. A poor answer widens the enclosure and does not invalidate it.
@@ -84,7 +82,7 @@ def locate(
         excess = level(curve, epsilon) - target
         if attempt == 0:
             step = unit = 0.25 * (start or curve.scale)
-        accuracy = 1e-3 if curve.is_costly else accuracy
+        accuracy = 1e-3 if curve.is_costly else 1e-6
         if excess > 0.0:
             low = epsilon
         else:
