@@ -17,10 +17,12 @@ from typing import Any
 
 from groupdp.baselines.one_example import require_walk
 from groupdp.bounds import Bounds, Provenance
-from groupdp.engines import Progress
+from groupdp.compositions import epsilon_of
+from groupdp.engines import Progress, options_of
 from groupdp.errors import LimitExceeded, require_integer, require_number
 from groupdp.groups import LARGEST_GROUP
 from groupdp.neighbours import ONE_SIDED, directions_of
+from groupdp.pairs import ZERO, Round, Side
 from groupdp.tradeoff import TradeOff, trade_off
 from groupdp.tradeoff.interpolated import Interpolated
 
@@ -28,6 +30,8 @@ from groupdp.tradeoff.interpolated import Interpolated
 _MOST_TANGENTS = 400
 #: Steps of the search for a start, which interpolates; the longest step in log(-log alpha).
 _MOST_GUESSES, _GUESSED, _LONGEST = 40, 1e-6, math.log(4.0)
+#: Relative error of the shift of a Gaussian run, generously; beyond the other one chains are searched for.
+_SHIFT_ERROR, _LARGEST_SHIFT = 2.0**-48, 1e100
 #: How far below log delta the chain's log A is aimed at, so that the certificate ends on the right side.
 _BELOW = 3e-9
 #: The bounds are to agree to this much, relative to epsilon.
@@ -79,6 +83,9 @@ def _one_direction(example: TradeOff, size: int, log_target: float, enough: floa
         return Bounds(0.0, 0.0)
     if _guarantee([(example.log_delta(0.0).upper, 0.0)] * size)[1] <= log_target:
         return Bounds(0.0, 0.0)
+    shift = example.gaussian_shift
+    if shift is not None and size * shift < _LARGEST_SHIFT:
+        return _gaussian(size * shift, log_target)
     best_upper, best_lower = math.inf, 0.0
     # The tangent at alpha has intercept A(alpha), increasing in alpha: find A = delta, or a little less.
     crossing, (log_alpha, places) = _Crossing(log_target - _BELOW), _start(example, size, log_target)
@@ -111,6 +118,13 @@ def _one_direction(example: TradeOff, size: int, log_target: float, enough: floa
     if best_upper == math.inf:
         raise LimitExceeded(f"the f-DP group bound did not converge within {_MOST_TANGENTS} tangents.")
     return Bounds(min(best_lower, best_upper), best_upper)
+
+
+def _gaussian(shift: float, log_target: float) -> Bounds:
+    """G_mu composed with itself k times is G_{k mu} (Dong, Roth and Su 2022): epsilon increases with the shift."""
+    sides = [((Round.of(Side.point(shift * part), ZERO), 1),) for part in (1.0 - _SHIFT_ERROR, 1.0 + _SHIFT_ERROR)]
+    lower, upper = (epsilon_of(side, log_target, options_of(engine="auto")) for side in sides)
+    return Bounds(lower.lower, upper.upper)
 
 
 def _start(example: TradeOff, size: int, log_target: float) -> tuple[float, list[float | None]]:

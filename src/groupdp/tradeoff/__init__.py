@@ -136,6 +136,11 @@ class TradeOff:
         return self.log_delta(epsilon).upper, epsilon, bounds.lower
 
     @property
+    def gaussian_shift(self) -> float | None:
+        """mu where this is the trade-off function of N(mu, 1) against N(0, 1); else None."""
+        return None if self._closed is None else self._closed.gaussian_shift
+
+    @property
     def interpolated(self) -> Interpolated | None:
         """The curve between points of its contours, without a claim; None where it has none."""
         if self._interpolated is None and len(self._curves) == 1 and self._curves[0].contours.available:

@@ -130,6 +130,16 @@ class Envelope:
 
     def __init__(self, rounds: Sequence[Round]) -> None:
         self.curves = [OneRound(round_) for round_ in rounds]
+        self._shifts = [
+            round_.largest_shift if round_.is_gaussian and round_.has_noise and len(round_.branches) == 1 else None
+            for round_ in rounds
+        ]
+
+    @property
+    def gaussian_shift(self) -> float | None:
+        """The largest mu if every curve is that of N(mu, 1) against N(0, 1); else None."""
+        shifts = [shift for shift in self._shifts if shift is not None]
+        return max(shifts) if len(shifts) == len(self._shifts) else None
 
     def rates(self, levels: Levels) -> tuple[Sides, Sides, FloatArray]:
         """(log true positive rate, log false negative rate, log slope of a tangent, about) at every level."""
