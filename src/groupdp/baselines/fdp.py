@@ -18,7 +18,7 @@ from typing import Any
 from groupdp.baselines.one_example import require_walk
 from groupdp.bounds import Bounds, Provenance
 from groupdp.compositions import epsilon_of
-from groupdp.engines import Progress, options_of
+from groupdp.engines import Progress, count, options_of, work_done
 from groupdp.errors import LimitExceeded, require_integer, require_number
 from groupdp.groups import LARGEST_GROUP
 from groupdp.neighbours import ONE_SIDED, directions_of
@@ -32,6 +32,11 @@ _MOST_TANGENTS = 400
 _MOST_GUESSES, _GUESSED, _LONGEST = 40, 1e-6, math.log(4.0)
 #: Relative error of the shift of a Gaussian run, generously; beyond the other one chains are searched for.
 _SHIFT_ERROR, _LARGEST_SHIFT = 2.0**-48, 1e100
+_NOWHERE: list[float | None] = [None]
+#: Starts that contours may refuse, and work on one direction, after which the bounds found so far are returned.
+_MOST_REFUSED, _MOST_WORK = 8, 10_000_000
+#: What a tangent costs beside its contours.
+_WORK_OF_A_TANGENT = 10_000
 #: How far below log delta the chain's log A is aimed at, so that the certificate ends on the right side.
 _BELOW = 3e-9
 #: The bounds are to agree to this much, relative to epsilon.
@@ -86,12 +91,21 @@ def _one_direction(example: TradeOff, size: int, log_target: float, enough: floa
     shift = example.gaussian_shift
     if shift is not None and size * shift < _LARGEST_SHIFT:
         return _gaussian(size * shift, log_target)
-    best_upper, best_lower = math.inf, 0.0
+    # TPR is at most that of the Gaussian with the largest shifts, and so is each of the chain (P-0).
+    ceiling = _gaussian(min(size * example.largest_shift, _LARGEST_SHIFT), log_target).upper
+    best_upper, best_lower, begun = ceiling, 0.0, work_done()
+    log_alpha, places, is_known, curve = log_target, _NOWHERE * size, True, example.interpolated
     # The tangent at alpha has intercept A(alpha), increasing in alpha: find A = delta, or a little less.
-    crossing, (log_alpha, places) = _Crossing(log_target - _BELOW), _start(example, size, log_target)
+    crossing = _Crossing(log_target - _BELOW)
+    if curve is not None:
+        log_alpha, places, is_known = _start(curve, size, log_target)
     narrowest, in_vain = math.inf, 0
     for iteration in range(max(_MOST_TANGENTS // size, 12)):
-        chain = _Chain(example, places, log_alpha)
+        count(size * _WORK_OF_A_TANGENT)
+        try:
+            chain = _Chain(example, places, log_alpha)
+        except LimitExceeded:
+            break
         total, log_intercept, log_image = chain.total, chain.log_intercept, chain.log_image
         if progress is not None:
             progress(1.0 - 0.8**iteration)
@@ -111,12 +125,14 @@ def _one_direction(example: TradeOff, size: int, log_target: float, enough: floa
         narrowest = min(narrowest, width)
         if in_vain == _MOST_IN_VAIN and width <= _MET * TOLERANCE * best_upper:
             break
+        if not is_known or work_done() - begun > _MOST_WORK:
+            break
         following = crossing.next(log_alpha, log_intercept)
         if abs(following - log_alpha) <= 1e-11 * abs(log_alpha) or following in (crossing.low, crossing.high):
             break
         log_alpha, places = following, [epsilon for _, epsilon in chain.tangents]
     if best_upper == math.inf:
-        raise LimitExceeded(f"the f-DP group bound did not converge within {_MOST_TANGENTS} tangents.")
+        raise LimitExceeded(f"the f-DP group bound is not known within its limit of {_MOST_WORK:.3g} operations.")
     return Bounds(min(best_lower, best_upper), best_upper)
 
 
@@ -127,36 +143,42 @@ def _gaussian(shift: float, log_target: float) -> Bounds:
     return Bounds(lower.lower, upper.upper)
 
 
-def _start(example: TradeOff, size: int, log_target: float) -> tuple[float, list[float | None]]:
-    """About the log alpha whose chain has the intercept delta, and where its tangents are, between contours."""
-    curve, crossing, log_alpha = example.interpolated, _Crossing(log_target), log_target
-    best: list[float | None] = [None] * size
-    if curve is None:
-        return log_alpha, best
-    try:
-        for _ in range(_MOST_GUESSES):
-            guessed, best = _guess(curve, size, log_alpha)
-            if abs(guessed - log_target) <= _GUESSED:
+def _start(curve: Interpolated, size: int, log_target: float) -> tuple[float, list[float | None], bool]:
+    """About the log alpha whose chain has the intercept delta, where its tangents are, and whether that is known.
+
+    Where contours do not reach that far: the smallest alpha tried that they do reach.
+    """
+    crossing, log_alpha, refused = _Crossing(log_target), log_target, 0
+    best: tuple[float, list[float | None], bool] = (log_target, [None] * size, False)
+    for _ in range(_MOST_GUESSES):
+        try:
+            log_intercept, places = _guess(curve, size, log_alpha)
+        except LimitExceeded:
+            refused += 1
+            crossing.refuse(log_alpha)
+            if refused == _MOST_REFUSED:
                 break
-            log_alpha = crossing.next(log_alpha, guessed)
-    except LimitExceeded:
-        return log_target, [None] * size
-    return log_alpha, best
+            log_alpha = crossing.between()
+            continue
+        is_found = abs(log_intercept - log_target) <= _GUESSED
+        if is_found or log_intercept > log_target or not best[2]:
+            best = log_alpha, places, True
+        if is_found:
+            return best
+        log_alpha = crossing.next(log_alpha, log_intercept)
+    return best[0], best[1], not refused
 
 
 def _guess(curve: Interpolated, size: int, log_alpha: float) -> tuple[float, list[float | None]]:
     """log of the intercept of the chain at alpha, and the epsilons of its tangents, about."""
-    epsilons: list[float | None] = []
-    log_intercept, total = log_alpha, 0.0
-    orbit = log_alpha
+    places: list[float | None] = []
+    log_intercept = -math.inf
     for _ in range(size):
-        orbit, epsilon = curve.power(orbit)
-        epsilons.append(epsilon)
-        total += epsilon
-    # A = h^k(alpha) - e^total alpha.
-    below = total + log_alpha - orbit
-    log_intercept = orbit + math.log(-math.expm1(below)) if below < -1e-12 else -math.inf
-    return log_intercept, epsilons
+        log_delta, epsilon, log_alpha = curve.tangent(log_alpha)
+        places.append(epsilon)
+        carried = epsilon + log_intercept
+        log_intercept = max(log_delta, carried) + math.log1p(math.exp(-abs(log_delta - carried)))
+    return log_intercept, places
 
 
 class _Crossing:
@@ -185,7 +207,15 @@ class _Crossing:
         following = -math.exp(x + max(min(-y / slope, _LONGEST), -_LONGEST))
         if self.low < following < self.high:
             return following
-        return 2.0 * log_alpha if self.low == -math.inf else -math.sqrt(self.low * min(self.high, 0.25 * self.low))
+        return 2.0 * log_alpha if self.low == -math.inf else self.between()
+
+    def refuse(self, log_alpha: float) -> None:
+        """Look to the right of this log alpha only."""
+        self.low = max(self.low, log_alpha)
+
+    def between(self) -> float:
+        """The geometric mean of both sides."""
+        return -math.sqrt(self.low * min(self.high, 0.25 * self.low))
 
 
 class _Chain:

@@ -141,6 +141,14 @@ class TradeOff:
         return None if self._closed is None else self._closed.gaussian_shift
 
     @property
+    def largest_shift(self) -> float:
+        """A mu for which N(mu, 1) against N(0, 1) is at least as easy to tell apart (P-0); inf if there is none."""
+        return max(
+            math.hypot(*(math.sqrt(times) * round_.largest_shift for round_, times in curve.composition))
+            for curve in self._curves
+        )
+
+    @property
     def interpolated(self) -> Interpolated | None:
         """The curve between points of its contours, without a claim; None where it has none."""
         if self._interpolated is None and len(self._curves) == 1 and self._curves[0].contours.available:

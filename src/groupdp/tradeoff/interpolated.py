@@ -33,8 +33,8 @@ class Interpolated:
         self.points: list[tuple[float, float, float]] = []
         self.good: list[bool] = []
 
-    def power(self, log_alpha: float) -> tuple[float, float]:
-        """(log TPR, epsilon) at a false positive rate: the coin's beyond epsilon 0. LimitExceeded without contours."""
+    def tangent(self, log_alpha: float) -> tuple[float, float, float]:
+        """(log delta, epsilon, log TPR) at a false positive rate; LimitExceeded where no contour is at hand."""
         if not self.points:
             self._begin(log_alpha)
         self._extend(-log_alpha)
@@ -42,13 +42,16 @@ class Interpolated:
             place = bisect_left(self.points, -log_alpha, key=lambda point: point[0])
             if place == 0:  # to the left the first point's tangent, which is at 0 if delta(0) is not nearly 1
                 rate, epsilon, power = self.points[0]
-                return min(power + math.log1p(_slope(*self.points[0]) * math.expm1(rate + log_alpha)), 0.0), epsilon
+                log_delta = power + math.log1p(-_slope(rate, epsilon, power))
+                return log_delta, epsilon, min(_log_sum(log_delta, epsilon + log_alpha), 0.0)
             left, right = self.points[place - 1 : place + 1]
             value, slope = _cubic(left, right, -log_alpha)
             if self.good[place]:
                 # d log TPR / d log alpha = e^{eps + log alpha - log TPR}
                 epsilon = value - log_alpha + math.log(slope) if slope > 0.0 else left[1]
-                return min(value, 0.0), min(max(epsilon, left[1]), right[1])
+                epsilon, value = min(max(epsilon, left[1]), right[1]), min(value, 0.0)
+                share = min(epsilon + log_alpha - value, -1e-15)
+                return value + math.log(-math.expm1(share)), epsilon, value
             self._halve(place)
 
     def _begin(self, log_alpha: float) -> None:
@@ -109,7 +112,11 @@ class Interpolated:
 
 def _slope(rate: float, epsilon: float, power: float) -> float:
     """d log TPR / d log alpha at a point: the share of x alpha in delta + x alpha."""
-    return math.exp(min(epsilon - rate - power, 0.0))
+    return math.exp(min(epsilon - rate - power, -1e-15))
+
+
+def _log_sum(one: float, other: float) -> float:
+    return max(one, other) + math.log1p(math.exp(-abs(one - other)))
 
 
 def _cubic(left: tuple[float, float, float], right: tuple[float, float, float], rate: float) -> tuple[float, float]:
