@@ -91,8 +91,9 @@ def _one_direction(example: TradeOff, size: int, log_target: float, enough: floa
     shift = example.gaussian_shift
     if shift is not None and size * shift < _LARGEST_SHIFT:
         return _gaussian(size * shift, log_target)
-    # TPR is at most that of the Gaussian with the largest shifts, and so is each of the chain (P-0).
-    ceiling = _gaussian(min(size * example.largest_shift, _LARGEST_SHIFT), log_target).upper
+    ceiling = _ceiling(example, size, log_target)
+    if ceiling <= enough:
+        return Bounds(0.0, ceiling)
     best_upper, best_lower, begun = ceiling, 0.0, work_done()
     log_alpha, places, is_known, curve = log_target, _NOWHERE * size, True, example.interpolated
     # The tangent at alpha has intercept A(alpha), increasing in alpha: find A = delta, or a little less.
@@ -141,6 +142,13 @@ def _gaussian(shift: float, log_target: float) -> Bounds:
     sides = [((Round.of(Side.point(shift * part), ZERO), 1),) for part in (1.0 - _SHIFT_ERROR, 1.0 + _SHIFT_ERROR)]
     lower, upper = (epsilon_of(side, log_target, options_of(engine="auto")) for side in sides)
     return Bounds(lower.lower, upper.upper)
+
+
+def _ceiling(example: TradeOff, size: int, log_target: float) -> float:
+    """A bound at hand: TPR is at most that of the Gaussian with the largest shifts (P-0), and at most e^M alpha with M
+    the largest loss (T-8); so is each of the chain."""
+    gaussian = _gaussian(min(size * example.largest_shift, _LARGEST_SHIFT), log_target).upper
+    return min(gaussian, size * example.largest_loss * (1.0 + _SHIFT_ERROR))
 
 
 def _start(curve: Interpolated, size: int, log_target: float) -> tuple[float, list[float | None], bool]:

@@ -149,6 +149,11 @@ class TradeOff:
         )
 
     @property
+    def largest_loss(self) -> float:
+        """An upper bound on the loss; inf where none is known."""
+        return self._forward.largest_loss
+
+    @property
     def interpolated(self) -> Interpolated | None:
         """The curve between points of its contours, without a claim; None where it has none."""
         if self._interpolated is None and len(self._curves) == 1 and self._curves[0].contours.available:

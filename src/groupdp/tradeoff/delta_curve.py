@@ -66,12 +66,15 @@ class Contours:
 
         A contour planned elsewhere also serves where it is at most `wide`, relative to log delta.
         """
-        if self.planned:
-            _, own, contour = self.nearest(epsilon)
-            found = _first(contour.evaluate(np.array([epsilon])))
-            if _relative(*found[:2]) <= max(_CONTOUR_WIDTH, 2.0 * own, wide):
-                return found
-        return self.plan(epsilon)
+        if not self.planned:
+            return self.plan(epsilon)
+        _, own, contour = self.nearest(epsilon)
+        found = _first(contour.evaluate(np.array([epsilon])))
+        width = _relative(*found[:2])
+        if width <= max(_CONTOUR_WIDTH, 2.0 * own, wide):
+            return found
+        better = self.plan(epsilon)
+        return found if better is None and width <= _WIDEST_CONTOUR else better
 
     def at_hand(self, epsilon: float) -> tuple[float, float]:
         """Certified (lower, upper) by the contours planned on either side, however wide."""

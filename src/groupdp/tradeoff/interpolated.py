@@ -32,6 +32,7 @@ class Interpolated:
         #: (-log alpha, epsilon, log TPR) of each; whether the cubic from the one before to it is good.
         self.points: list[tuple[float, float, float]] = []
         self.good: list[bool] = []
+        self.end = math.inf  # contours refuse from there on
 
     def tangent(self, log_alpha: float) -> tuple[float, float, float]:
         """(log delta, epsilon, log TPR) at a false positive rate; LimitExceeded where no contour is at hand."""
@@ -103,7 +104,9 @@ class Interpolated:
     def _point(self, epsilon: float) -> tuple[float, float, float]:
         if len(self.points) >= _MOST_POINTS:
             raise LimitExceeded(f"the f-DP group bound needs more than {_MOST_POINTS} points of the curve.")
-        found = self.contours.evaluate(epsilon, wide=_WIDE)
+        found = self.contours.evaluate(epsilon, wide=_WIDE) if epsilon < self.end else None
+        if found is None and self.points:
+            self.end = min(self.end, epsilon)
         if found is None or not math.isfinite(found[2]) or not -math.inf < found[3] < 0.0:
             raise LimitExceeded("no contour is at hand for a point of the curve.")
         value, slope = found[2:]
