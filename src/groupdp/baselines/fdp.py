@@ -32,6 +32,7 @@ _MOST_TANGENTS = 400
 _MOST_GUESSES, _GUESSED, _LONGEST = 40, 1e-6, math.log(4.0)
 #: Relative error of the shift of a Gaussian run, generously; beyond the other one chains are searched for.
 _SHIFT_ERROR, _LARGEST_SHIFT = 2.0**-48, 1e100
+_HALF = math.log(2.0)
 _NOWHERE: list[float | None] = [None]
 #: Starts that contours may refuse, and work on one direction, after which the bounds found so far are returned.
 _MOST_REFUSED, _MOST_WORK = 8, 10_000_000
@@ -126,6 +127,8 @@ def _one_direction(example: TradeOff, size: int, log_target: float, enough: floa
         narrowest = min(narrowest, width)
         if in_vain == _MOST_IN_VAIN and width <= _MET * TOLERANCE * best_upper:
             break
+        if not is_known and curve is not None:
+            best_upper = min(best_upper, _beyond(example, curve, places, log_alpha, log_target))
         if not is_known or work_done() - begun > _MOST_WORK:
             break
         following = crossing.next(log_alpha, log_intercept)
@@ -149,6 +152,27 @@ def _ceiling(example: TradeOff, size: int, log_target: float) -> float:
     the largest loss (T-8); so is each of the chain."""
     gaussian = _gaussian(min(size * example.largest_shift, _LARGEST_SHIFT), log_target).upper
     return min(gaussian, size * example.largest_loss * (1.0 + _SHIFT_ERROR))
+
+
+def _beyond(
+    example: TradeOff, curve: Interpolated, places: list[float | None], log_alpha: float, log_target: float
+) -> float:
+    """An upper bound where contours end at alpha: the last steps of the chain from there, the first ones as Gaussians.
+
+    The Gaussian of the first steps (P-0) has a tangent, as one step has.
+    """
+    few, many = 0, len(places)  # steps whose intercept is at most delta / 2, and more of them
+    while many - few > 1:
+        middle = (few + many) // 2
+        is_below = _guess(curve, middle, log_alpha)[0] <= log_target - _HALF
+        few, many = (middle, many) if is_below else (few, middle)
+    if few == 0:
+        return math.inf
+    chain = _Chain(example, places[:few], log_alpha)
+    log_delta = log_target - 1.01 * _HALF - chain.total
+    shift = min((len(places) - few) * example.largest_shift, _LARGEST_SHIFT)
+    total, log_intercept = _guarantee([(log_delta, _gaussian(shift, log_delta).upper), *chain.tangents])
+    return total if log_intercept <= log_target else math.inf
 
 
 def _start(curve: Interpolated, size: int, log_target: float) -> tuple[float, list[float | None], bool]:
@@ -235,7 +259,11 @@ class _Chain:
         self.tangents: list[tuple[float, float]] = []  # (log delta, epsilon)
         orbit = log_alpha  # h increases, so lower bounds may be passed on
         for near in places:
-            log_delta, epsilon, orbit = example.tangent(orbit, near)
+            # From epsilon = 0 on no tangent is better, and a coin is about as good an attack.
+            is_flat = near == 0.0
+            log_delta, epsilon, orbit = (
+                (example.log_delta(0.0).upper, 0.0, orbit) if is_flat else example.tangent(orbit, near)
+            )
             self.tangents.append((log_delta, epsilon))
         self.log_image = orbit
         self.total, self.log_intercept = _guarantee(self.tangents)
