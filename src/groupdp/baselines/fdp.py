@@ -18,7 +18,7 @@ from typing import Any
 from groupdp.baselines.one_example import require_walk
 from groupdp.bounds import Bounds, Provenance
 from groupdp.compositions import epsilon_of
-from groupdp.engines import Progress, count, options_of, work_done
+from groupdp.engines import Progress, Work, options_of
 from groupdp.errors import LimitExceeded, require_integer, require_number
 from groupdp.groups import LARGEST_GROUP
 from groupdp.neighbours import ONE_SIDED, directions_of
@@ -37,7 +37,7 @@ _NOWHERE: list[float | None] = [None]
 #: Starts that contours may refuse, and work on one direction, after which the bounds found so far are returned.
 _MOST_REFUSED, _MOST_WORK = 8, 10_000_000
 #: What a tangent costs beside its contours.
-_WORK_OF_A_TANGENT = 10_000
+_WORK_OF_A_TANGENT = 30_000
 #: How far below log delta the chain's log A is aimed at, so that the certificate ends on the right side.
 _BELOW = 3e-9
 #: The bounds are to agree to this much, relative to epsilon.
@@ -73,6 +73,7 @@ def fdp_epsilon(
     results: list[Bounds] = []
     for direction in directions_of(adjacency) if adjacency in ONE_SIDED else (adjacency,):
         example = trade_off(run, group_size=1, adjacency=direction, engine=engine)
+        example.limit_lattices(Work(_MOST_WORK))
         # A direction whose guarantee is below what another one can give does not decide.
         enough = max((bounds.lower for bounds in results), default=0.0)
         results.append(_one_direction(example, size, log_target, enough, progress))
@@ -95,16 +96,18 @@ def _one_direction(example: TradeOff, size: int, log_target: float, enough: floa
     ceiling = _ceiling(example, size, log_target)
     if ceiling <= enough:
         return Bounds(0.0, ceiling)
-    best_upper, best_lower, begun = ceiling, 0.0, work_done()
-    log_alpha, places, is_known, curve = log_target, _NOWHERE * size, True, example.interpolated
+    best_upper, best_lower, work = ceiling, 0.0, Work(_MOST_WORK)
+    places, is_known, curve = _NOWHERE * size, True, example.interpolated
     # The tangent at alpha has intercept A(alpha), increasing in alpha: find A = delta, or a little less.
     crossing = _Crossing(log_target - _BELOW)
     if curve is not None:
         log_alpha, places, is_known = _start(curve, size, log_target)
+    else:
+        log_alpha = _start_of_gaussian(example, size, log_target)
     narrowest, in_vain = math.inf, 0
     for iteration in range(max(_MOST_TANGENTS // size, 12)):
-        count(size * _WORK_OF_A_TANGENT)
         try:
+            work.spend(size * _WORK_OF_A_TANGENT)
             chain = _Chain(example, places, log_alpha)
         except LimitExceeded:
             break
@@ -129,7 +132,7 @@ def _one_direction(example: TradeOff, size: int, log_target: float, enough: floa
             break
         if not is_known and curve is not None:
             best_upper = min(best_upper, _beyond(example, curve, places, log_alpha, log_target))
-        if not is_known or work_done() - begun > _MOST_WORK:
+        if not is_known:
             break
         following = crossing.next(log_alpha, log_intercept)
         if abs(following - log_alpha) <= 1e-11 * abs(log_alpha) or following in (crossing.low, crossing.high):
@@ -199,6 +202,16 @@ def _start(curve: Interpolated, size: int, log_target: float) -> tuple[float, li
             return best
         log_alpha = crossing.next(log_alpha, log_intercept)
     return best[0], best[1], not refused
+
+
+def _start_of_gaussian(example: TradeOff, size: int, log_target: float) -> float:
+    """The log alpha of the Gaussian with the same delta(0), where nothing better is known."""
+    from scipy.special import log_ndtr, ndtri  # not before it is needed: a third of a second
+
+    distance = math.exp(example.log_delta(0.0).upper)
+    shift = 2.0 * size * float(ndtri(min(0.5 + 0.5 * distance, 1.0 - 2.0**-53)))
+    epsilon = _gaussian(shift, log_target).upper
+    return min(float(log_ndtr(-epsilon / shift - 0.5 * shift)), log_target) if shift > 0.0 else log_target
 
 
 def _guess(curve: Interpolated, size: int, log_alpha: float) -> tuple[float, list[float | None]]:

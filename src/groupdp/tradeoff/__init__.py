@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 
 from groupdp.bounds import Bounds
-from groupdp.engines import Progress, options_of
+from groupdp.engines import Progress, Work, options_of
 from groupdp.errors import InvalidArgument, require_number
 from groupdp.floats import ELEMENTARY, FloatArray, log_complement
 from groupdp.guarantees import exp_down, exp_up
@@ -134,6 +134,11 @@ class TradeOff:
         bounds, epsilon = self._log_true_positive_rate(require_log_rate(log_false_positive_rate), 0.0)
         epsilon = min(max(epsilon, 0.0), 1e300)
         return self.log_delta(epsilon).upper, epsilon, bounds.lower
+
+    def limit_lattices(self, work: Work) -> None:
+        """What all lattices of this function may cost together; bounds are wider, and hold, where that is little."""
+        for curve in (*self._curves, *self._backward.curves):
+            curve.lattices.work = work
 
     @property
     def gaussian_shift(self) -> float | None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from groupdp.compositions import log_delta_ceiling, log_delta_of, log_revealed
-from groupdp.engines import Options, spectral
+from groupdp.engines import Options, Work, spectral
 from groupdp.errors import LimitExceeded
 from groupdp.floats import FloatArray
 from groupdp.pairs import AllocationRound, Composition, Round
@@ -131,6 +131,7 @@ class Lattices:
         self.tolerance, self.memory = tolerance, memory
         self.kept: list[tuple[float, Solution]] = []
         self.made = 0
+        self.work: Work | None = None  # what all of them may cost together; None: what each of them may
 
     def narrowed(self, epsilon: float, lower: float, upper: float) -> tuple[float, float, bool]:
         """Both bounds on log delta, narrowed by the nearest lattices or by one more, and whether that was made.
@@ -142,13 +143,17 @@ class Lattices:
             upper = min(upper, solution.above.log_delta_above(epsilon))
             if upper - lower <= self.narrow * max(1.0, abs(upper)):
                 return lower, upper, False
-        if self.made >= self.most:
+        if self.made >= self.most or (self.work is not None and self.work.done >= self.work.limit):
             return lower, upper, False
         from groupdp.engines import lattice
 
         self.made += 1  # also where it ends in a refusal, which may take as long
         found, made = lattice.neighbourhood(
-            self.composition, epsilon=epsilon, tolerance=self.tolerance, memory_budget=self.memory
+            self.composition,
+            epsilon=epsilon,
+            tolerance=self.tolerance,
+            memory_budget=self.memory,
+            work=self.work,
         )
         if made is None:  # known without one
             self.made -= 1
