@@ -36,7 +36,7 @@ _HALF = math.log(2.0)
 _NOWHERE: list[float | None] = [None]
 #: Starts that contours may refuse, and work on one direction, after which the bounds found so far are returned.
 _MOST_REFUSED, _MOST_WORK = 8, 10_000_000
-#: What a tangent costs beside its contours.
+#: What a tangent costs beside its contours; from lattices twice as much.
 _WORK_OF_A_TANGENT = 30_000
 #: How far below log delta the chain's log A is aimed at, so that the certificate ends on the right side.
 _BELOW = 3e-9
@@ -73,7 +73,7 @@ def fdp_epsilon(
     results: list[Bounds] = []
     for direction in directions_of(adjacency) if adjacency in ONE_SIDED else (adjacency,):
         example = trade_off(run, group_size=1, adjacency=direction, engine=engine)
-        example.limit_lattices(Work(_MOST_WORK))
+        example.limit_lattices(Work(_MOST_WORK // 2))
         # A direction whose guarantee is below what another one can give does not decide.
         enough = max((bounds.lower for bounds in results), default=0.0)
         results.append(_one_direction(example, size, log_target, enough, progress))
@@ -107,7 +107,7 @@ def _one_direction(example: TradeOff, size: int, log_target: float, enough: floa
     narrowest, in_vain = math.inf, 0
     for iteration in range(max(_MOST_TANGENTS // size, 12)):
         try:
-            work.spend(size * _WORK_OF_A_TANGENT)
+            work.spend(size * _WORK_OF_A_TANGENT * (2 if example.is_costly else 1))
             chain = _Chain(example, places, log_alpha)
         except LimitExceeded:
             break
@@ -145,6 +145,8 @@ def _one_direction(example: TradeOff, size: int, log_target: float, enough: floa
 
 def _gaussian(shift: float, log_target: float) -> Bounds:
     """G_mu composed with itself k times is G_{k mu} (Dong, Roth and Su 2022): epsilon increases with the shift."""
+    if not shift < _LARGEST_SHIFT:
+        return Bounds(0.0, math.inf)
     sides = [((Round.of(Side.point(shift * part), ZERO), 1),) for part in (1.0 - _SHIFT_ERROR, 1.0 + _SHIFT_ERROR)]
     lower, upper = (epsilon_of(side, log_target, options_of(engine="auto")) for side in sides)
     return Bounds(lower.lower, upper.upper)
@@ -153,7 +155,7 @@ def _gaussian(shift: float, log_target: float) -> Bounds:
 def _ceiling(example: TradeOff, size: int, log_target: float) -> float:
     """A bound at hand: TPR is at most that of the Gaussian with the largest shifts (P-0), and at most e^M alpha with M
     the largest loss (T-8); so is each of the chain."""
-    gaussian = _gaussian(min(size * example.largest_shift, _LARGEST_SHIFT), log_target).upper
+    gaussian = _gaussian(size * example.largest_shift, log_target).upper
     return min(gaussian, size * example.largest_loss * (1.0 + _SHIFT_ERROR))
 
 
@@ -173,7 +175,7 @@ def _beyond(
         return math.inf
     chain = _Chain(example, places[:few], log_alpha)
     log_delta = log_target - 1.01 * _HALF - chain.total
-    shift = min((len(places) - few) * example.largest_shift, _LARGEST_SHIFT)
+    shift = (len(places) - few) * example.largest_shift
     total, log_intercept = _guarantee([(log_delta, _gaussian(shift, log_delta).upper), *chain.tangents])
     return total if log_intercept <= log_target else math.inf
 

@@ -177,6 +177,7 @@ class DeltaCurve:
     _work: float = 0.0
     _step: float = _FINE_STEP
     _seen: dict[float, tuple[float, float]] = field(default_factory=dict)
+    _order: list[float] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.contours = Contours(self.composition)
@@ -203,6 +204,7 @@ class DeltaCurve:
         """Certified (lower, upper) of log delta(epsilon)."""
         if epsilon not in self._seen:
             self._seen[epsilon] = self._evaluate(epsilon)
+            insort(self._order, epsilon)
         return self._seen[epsilon]
 
     def sample(self, epsilons: FloatArray, width: float) -> None:
@@ -227,6 +229,8 @@ class DeltaCurve:
                 with np.errstate(invalid="ignore"):
                     good = int(np.logical_and.accumulate(upper - lower <= width).sum())
                 for at, low, high in zip(part[:good], lower, upper, strict=False):
+                    if float(at) not in self._seen:
+                        insort(self._order, float(at))
                     self._seen[float(at)] = float(low), float(high)
             first += max(good, 1)
             ahead = min(2 * ahead, 64) if good == len(part) else max(good // 2, 1)
@@ -296,9 +300,10 @@ class DeltaCurve:
         return lower, upper
 
     def _between_neighbours(self, epsilon: float) -> tuple[float, float]:
-        """delta decreases: bounded by what is known on either side."""
-        upper = min((sides[1] for at, sides in self._seen.items() if at <= epsilon), default=0.0)
-        lower = max((sides[0] for at, sides in self._seen.items() if at >= epsilon), default=-math.inf)
+        """delta decreases: bounded by what is known next to it on either side."""
+        place = bisect_left(self._order, epsilon)
+        upper = self._seen[self._order[place - 1]][1] if place > 0 else 0.0
+        lower = self._seen[self._order[place]][0] if place < len(self._order) else -math.inf
         return lower, upper
 
     def log_deltas(self, points: Sequence[float], centre: float) -> list[tuple[float, float]]:

@@ -1,8 +1,8 @@
 """log TPR of one curve between points of it, without a claim: where a search starts.
 
 The point at epsilon has the rates log alpha = log delta + log(-s) - eps and log TPR = log delta + log(1 - s), s the
-slope of log delta; there d log TPR / d log alpha = e^{eps + log alpha - log TPR}. Between two points log TPR is the cubic with
-these values and slopes, and the slope of the cubic gives epsilon back.
+slope of log delta; there d log TPR / d log alpha = e^{eps + log alpha - log TPR}. Between two points log TPR is the
+cubic with these values and slopes, and the slope of the cubic gives epsilon back.
 """
 
 from __future__ import annotations
