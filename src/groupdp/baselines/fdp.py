@@ -36,7 +36,7 @@ _HALF = math.log(2.0)
 _NOWHERE: list[float | None] = [None]
 #: Starts that contours may refuse, and work on one direction, after which the bounds found so far are returned.
 _MOST_REFUSED, _MOST_WORK = 8, 10_000_000
-#: What a tangent costs beside its contours; from lattices twice as much.
+#: What a tangent costs beside its contours; from lattices twice as much, without noise ten times.
 _WORK_OF_A_TANGENT = 30_000
 #: How far below log delta the chain's log A is aimed at, so that the certificate ends on the right side.
 _BELOW = 3e-9
@@ -97,6 +97,7 @@ def _one_direction(example: TradeOff, size: int, log_target: float, enough: floa
     if ceiling <= enough:
         return Bounds(0.0, ceiling)
     best_upper, best_lower, work = ceiling, 0.0, Work(_MOST_WORK)
+    price = _WORK_OF_A_TANGENT * (2 if example.is_costly else 1 if example.largest_shift < math.inf else 10)
     places, is_known, curve = _NOWHERE * size, True, example.interpolated
     # The tangent at alpha has intercept A(alpha), increasing in alpha: find A = delta, or a little less.
     crossing = _Crossing(log_target - _BELOW)
@@ -107,8 +108,8 @@ def _one_direction(example: TradeOff, size: int, log_target: float, enough: floa
     narrowest, in_vain = math.inf, 0
     for iteration in range(max(_MOST_TANGENTS // size, 12)):
         try:
-            work.spend(size * _WORK_OF_A_TANGENT * (2 if example.is_costly else 1))
-            chain = _Chain(example, places, log_alpha)
+            work.spend(size * price)
+            chain = _Chain(example, places, log_alpha, flat=not is_known)
         except LimitExceeded:
             break
         total, log_intercept, log_image = chain.total, chain.log_intercept, chain.log_image
@@ -132,7 +133,6 @@ def _one_direction(example: TradeOff, size: int, log_target: float, enough: floa
             break
         if not is_known and curve is not None:
             best_upper = min(best_upper, _beyond(example, curve, places, log_alpha, log_target))
-        if not is_known:
             break
         following = crossing.next(log_alpha, log_intercept)
         if abs(following - log_alpha) <= 1e-11 * abs(log_alpha) or following in (crossing.low, crossing.high):
@@ -166,7 +166,7 @@ def _beyond(
 
     The Gaussian of the first steps (P-0) has a tangent, as one step has.
     """
-    few, many = 0, len(places)  # steps whose intercept is at most delta / 2, and more of them
+    few, many = 0, len(places) if None not in places else 0  # steps whose intercept is at most delta / 2, and more
     while many - few > 1:
         middle = (few + many) // 2
         is_below = _guess(curve, middle, log_alpha)[0] <= log_target - _HALF
@@ -269,13 +269,13 @@ class _Chain:
     """The tangents along the orbit of alpha: `total`, the sum of their eps, is rounded up, and `log_intercept`, log A,
     is an upper bound: together they are a guarantee. `log_image` is the logarithm of a lower bound on h^k(alpha)."""
 
-    def __init__(self, example: TradeOff, places: list[float | None], log_alpha: float) -> None:
+    def __init__(self, example: TradeOff, places: list[float | None], log_alpha: float, *, flat: bool = False) -> None:
         self.example, self.log_alpha = example, log_alpha
         self.tangents: list[tuple[float, float]] = []  # (log delta, epsilon)
         orbit = log_alpha  # h increases, so lower bounds may be passed on
         for near in places:
-            # From epsilon = 0 on no tangent is better, and a coin is about as good an attack.
-            is_flat = near == 0.0
+            # Where the chain is known to end above delta, a coin is enough of an attack from epsilon = 0 on.
+            is_flat = flat and near == 0.0
             log_delta, epsilon, orbit = (
                 (example.log_delta(0.0).upper, 0.0, orbit) if is_flat else example.tangent(orbit, near)
             )

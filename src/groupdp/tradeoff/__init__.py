@@ -161,7 +161,8 @@ class TradeOff:
     @property
     def interpolated(self) -> Interpolated | None:
         """The curve between points of its contours, without a claim; None where it has none."""
-        if self._interpolated is None and len(self._curves) == 1 and self._curves[0].contours.available:
+        has_contours = self._closed is None and len(self._curves) == 1 and self._curves[0].contours.available
+        if self._interpolated is None and has_contours:
             self._interpolated = Interpolated(self._curves[0].contours)
         return self._interpolated
 
