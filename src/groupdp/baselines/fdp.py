@@ -107,8 +107,10 @@ def _one_direction(example: TradeOff, size: int, log_target: float, enough: floa
         log_alpha = _start_of_gaussian(example, size, log_target)
     narrowest, in_vain = math.inf, 0
     for iteration in range(max(_MOST_TANGENTS // size, 12)):
+        if work.done + size * price > work.limit:
+            break
+        work.spend(size * price)
         try:
-            work.spend(size * price)
             chain = _Chain(example, places, log_alpha, flat=not is_known)
         except LimitExceeded:
             break
