@@ -114,7 +114,7 @@ def test_every_question_ends_within_its_work(monkeypatch, sampling, steps, size)
         groupdp.DPSGD(sampling, noise_multiplier=1.2, steps=steps), delta=1e-8, group_size=size, adjacency="remove"
     )
     assert 0.0 <= found.lower <= found.upper < math.inf
-    assert len(tangents) <= 2 * fdp._MOST_WORK / fdp._WORK_OF_A_TANGENT
+    assert len(tangents) <= 2 * fdp._MOST_WORK / fdp._WORK_OF_A_TANGENT["contours"]
     assert work_done() - begun <= 3 * fdp._MOST_WORK
     # The Gaussian with the largest shifts is never better.
     largest = TradeOff(groupdp.DPSGD(sampling, noise_multiplier=1.2, steps=steps), group_size=1, adjacency="remove")

@@ -13,6 +13,7 @@ Equal eps_i are Vadhan's lemma; the best ones, computed here, are the tangents a
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from typing import Any
 
 from groupdp.baselines.one_example import require_walk
@@ -29,15 +30,15 @@ from groupdp.tradeoff.interpolated import Interpolated
 #: Tangents that one direction may take: group size times iterations on log alpha.
 _MOST_TANGENTS = 400
 #: Steps of the search for a start, which interpolates; the longest step in log(-log alpha).
-_MOST_GUESSES, _GUESSED, _LONGEST = 40, 1e-6, math.log(4.0)
+_MOST_GUESSES, _MOST_GUESSED, _GUESSED, _LONGEST = 40, 200_000, 1e-6, math.log(4.0)
 #: Relative error of the shift of a Gaussian run, generously; beyond the other one chains are searched for.
 _SHIFT_ERROR, _LARGEST_SHIFT = 2.0**-48, 1e100
 _HALF = math.log(2.0)
 _NOWHERE: list[float | None] = [None]
 #: Starts that contours may refuse, and work on one direction, after which the bounds found so far are returned.
 _MOST_REFUSED, _MOST_WORK = 8, 10_000_000
-#: What a tangent costs beside its contours; from lattices twice as much, without noise ten times.
-_WORK_OF_A_TANGENT = 30_000
+#: What a tangent costs, beside contours and lattices.
+_WORK_OF_A_TANGENT = {"contours": 5_000, "closed": 30_000, "lattices": 60_000, "noiseless": 300_000}
 #: How far below log delta the chain's log A is aimed at, so that the certificate ends on the right side.
 _BELOW = 3e-9
 #: The bounds are to agree to this much, relative to epsilon.
@@ -97,8 +98,9 @@ def _one_direction(example: TradeOff, size: int, log_target: float, enough: floa
     if ceiling <= enough:
         return Bounds(0.0, ceiling)
     best_upper, best_lower, work = ceiling, 0.0, Work(_MOST_WORK)
-    price = _WORK_OF_A_TANGENT * (2 if example.is_costly else 1 if example.largest_shift < math.inf else 10)
     places, is_known, curve = _NOWHERE * size, True, example.interpolated
+    kind = "contours" if curve is not None else "lattices" if example.is_costly else "closed"
+    price = _WORK_OF_A_TANGENT[kind if example.largest_shift < math.inf else "noiseless"]
     # The tangent at alpha has intercept A(alpha), increasing in alpha: find A = delta, or a little less.
     crossing = _Crossing(log_target - _BELOW)
     if curve is not None:
@@ -134,7 +136,8 @@ def _one_direction(example: TradeOff, size: int, log_target: float, enough: floa
         if in_vain == _MOST_IN_VAIN and width <= _MET * TOLERANCE * best_upper:
             break
         if not is_known and curve is not None:
-            best_upper = min(best_upper, _beyond(example, curve, places, log_alpha, log_target))
+            with suppress(LimitExceeded):
+                best_upper = min(best_upper, _beyond(example, curve, places, log_alpha, log_target))
             break
         following = crossing.next(log_alpha, log_intercept)
         if abs(following - log_alpha) <= 1e-11 * abs(log_alpha) or following in (crossing.low, crossing.high):
@@ -189,7 +192,7 @@ def _start(curve: Interpolated, size: int, log_target: float) -> tuple[float, li
     """
     crossing, log_alpha, refused = _Crossing(log_target), log_target, 0
     best: tuple[float, list[float | None], bool] = (log_target, [None] * size, False)
-    for _ in range(_MOST_GUESSES):
+    for _ in range(min(_MOST_GUESSES, _MOST_GUESSED // size)):
         try:
             log_intercept, places = _guess(curve, size, log_alpha)
         except LimitExceeded:
