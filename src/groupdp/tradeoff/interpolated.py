@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
+from contextlib import suppress
 
 from groupdp.engines import spectral
 from groupdp.errors import LimitExceeded
@@ -16,8 +17,8 @@ from groupdp.tradeoff.delta_curve import Contours
 
 #: A cubic whose middle is right to this much in log TPR is as good as the curve.
 _ACCURACY = 1e-6
-#: Points of one curve, and steps beyond the last of them.
-_MOST_POINTS, _MOST_STEPS = 2000, 60
+#: Points of one curve, steps beyond the last of them, and halvings of a step that contours refuse.
+_MOST_POINTS, _MOST_STEPS, _MOST_HALVINGS = 2000, 60, 6
 #: Parts of an epsilon at which a curve may begin, the first where its slope is not lost.
 _FIRST = (0.0, 0.125, 0.25, 0.5, 0.75, 1.0)
 #: A contour serves a point it is as wide at, relative to log delta.
@@ -76,7 +77,13 @@ class Interpolated:
             if len(self.points) > 1:
                 before = self.points[-2]
                 step = min(step, 1.1 * (wanted - rate) * (epsilon - before[1]) / (rate - before[0]))
-            self._add(epsilon + max(step, 1e-9 * epsilon))
+            for _ in range(_MOST_HALVINGS):
+                with suppress(LimitExceeded):
+                    self._add(epsilon + max(step, 1e-9 * epsilon))
+                    break
+                step *= 0.5
+            else:
+                break
         raise LimitExceeded("the f-DP group bound found no tangent far enough out.")
 
     def _halve(self, place: int) -> None:
