@@ -65,7 +65,7 @@ class Interpolated:
                 return
             except LimitExceeded:  # delta is 1 to all digits
                 continue
-        raise LimitExceeded("no contour is at hand for a point of the curve.")
+        raise LimitExceeded("the spectral engine has no contour for a point of the curve.")
 
     def _extend(self, wanted: float) -> None:
         """Points to the right until one has a rate below the one wanted."""
@@ -115,7 +115,7 @@ class Interpolated:
         if found is None and self.points:
             self.end = min(self.end, epsilon)
         if found is None or not math.isfinite(found[2]) or not -math.inf < found[3] < 0.0:
-            raise LimitExceeded("no contour is at hand for a point of the curve.")
+            raise LimitExceeded("the spectral engine has no contour for a point of the curve.")
         value, slope = found[2:]
         return epsilon - value - math.log(-slope), epsilon, min(value + math.log1p(-slope), 0.0)
 
