@@ -77,7 +77,10 @@ class Interpolated:
             if len(self.points) > 1:
                 before = self.points[-2]
                 step = min(step, 1.1 * (wanted - rate) * (epsilon - before[1]) / (rate - before[0]))
+            declined = self.contours.declined  # of few plans that may be: those are kept for points nearer by
             for _ in range(_MOST_HALVINGS):
+                if self.contours.declined > declined:
+                    raise LimitExceeded("the spectral engine has no contour for a point of the curve.")
                 with suppress(LimitExceeded):
                     self._add(epsilon + max(step, 1e-9 * epsilon))
                     break
