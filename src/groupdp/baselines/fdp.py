@@ -25,7 +25,7 @@ from groupdp.groups import LARGEST_GROUP
 from groupdp.neighbours import ONE_SIDED, directions_of
 from groupdp.pairs import ZERO, Round, Side
 from groupdp.tradeoff import TradeOff, trade_off
-from groupdp.tradeoff.interpolated import Interpolated
+from groupdp.tradeoff.minorant import Interpolated
 
 #: Tangents that one direction may take: group size times iterations on log alpha.
 _MOST_TANGENTS = 400

@@ -2,8 +2,7 @@
 
 closed_form      one round, exactly (half_lines; runs that amount to one round)
 delta_curve      delta near chosen epsilons, certified, by contours that serve many of them
-minorant         what a few values of a convex function say about it everywhere
-interpolated     the curve between points of it, without a claim: where a search starts
+minorant         what a few values of a convex function say about it everywhere; and, without a claim, between them
 enclosure        one point of the trade-off function, by duality; many points from few values of delta
 risk             what it means for a person; the closest Gaussian mechanism
 
@@ -38,7 +37,7 @@ from groupdp.tradeoff.closed_form import Envelope, Levels
 from groupdp.tradeoff.delta_curve import DeltaCurve
 from groupdp.tradeoff.enclosure import Duality, Sketch, both, complement, log_false_positive_level
 from groupdp.tradeoff.half_lines import as_one_round
-from groupdp.tradeoff.interpolated import Interpolated
+from groupdp.tradeoff.minorant import Interpolated
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
