@@ -85,7 +85,7 @@ typedef struct {
 envelope_table tabulate_envelope(workspace *space, const envelope *of, borders at, double c, double frequency, rule_goals goal);
 double log_beyond_error(const envelope_table *at, int under_q);
 void masses_beyond(const envelope_table *at, double *log_p, double *log_q);
-double log_split(const envelope_table *at, double from, double c);
+double log_split(const envelope_table *at, enum zone border, double c);
 void rule_errors(const envelope_table *at, double c, double frequency, double *log_small, double *log_large);
 void envelope_moments(const envelope_table *at, double c, double *log_small, double *log_large);
 

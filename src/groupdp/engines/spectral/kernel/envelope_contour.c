@@ -142,9 +142,9 @@ static void most_moments(const envelope_table *at, double c, double *log_small, 
     double small_error, large_error, room = 1e-9 + (1.0 + c) * largest_doubt(at) + at->weight_error;
     envelope_moments(at, c, log_small, log_large);
     rule_errors(at, c, 0.0, &small_error, &large_error);
-    double split = log_split(at, 0.0, c);
+    double split = log_split(at, PARTLY_SMALL, c), beyond = log_split(at, PARTLY_BEYOND, c);
     *log_small = (at->at.last > 0.0 ? log_add(*log_small, log_add(small_error, split)) : *log_small) + room;
-    *log_large = log_add(*log_large, log_add(large_error, split)) + room;
+    *log_large = log_add(*log_large, log_add(large_error, log_add(split, beyond))) + room;
 }
 
 static const double FOR_THE_REST[] = {1.2, 1.6, 2.2, 3.0, 5.0, 9.0};
@@ -177,7 +177,7 @@ static void bound_asides(const envelope_table *at, const envelope_plan *plan, en
  * are in closed form, another such round). */
 static void bound_beyond(const envelope_table *at, const envelope_plan *plan, envelope_contour *to)
 {
-    double log_p, log_q, once = 0.0, near = at->at.near * (1.0 - 1e-9);
+    double log_p, log_q, once = 0.0;
     masses_beyond(at, &log_p, &log_q);
     if (!(at->at.near < INFINITY))
         return;
@@ -186,8 +186,8 @@ static void bound_beyond(const envelope_table *at, const envelope_plan *plan, en
         once = to->times * pow(to->of->atom, to->times - 1.0);
     to->p_beyond = -expm1(to->times * log1p(-eta)) - once * eta;
     to->q_beyond = -expm1(to->times * log1p(-zeta)) - once * zeta;
-    to->p_error = to->times * (exp(log_beyond_error(at, 0)) + exp(log_split(at, near, 0.0)) + relative * eta);
-    to->q_error = to->times * (exp(log_beyond_error(at, 1)) + exp(log_split(at, near, -1.0)) + relative * zeta);
+    to->p_error = to->times * (exp(log_beyond_error(at, 0)) + exp(log_split(at, PARTLY_BEYOND, 0.0)) + relative * eta);
+    to->q_error = to->times * (exp(log_beyond_error(at, 1)) + exp(log_split(at, PARTLY_BEYOND, -1.0)) + relative * zeta);
     double log_small, log_large, log_delta_there = 0.0;
     for (int i = 0; i < 3; i++) {
         double c = to->tilt * (0.6 + 0.25 * i);
@@ -233,8 +233,8 @@ envelope_contour contour_of_envelope(workspace *space, const envelope *of, doubl
     }
     double f_whole = exp(log_large - total), g_whole = exp(log_small - total), atom = exp(log(of->atom) - total);
     double f_rule = exp(large_rule - total), g_rule = at.at.last > 0.0 ? exp(small_rule - total) : 0.0;
-    double split = exp(log_split(&at, 0.0, c) - total);
-    f_rule += split;
+    double split = exp(log_split(&at, PARTLY_SMALL, c) - total);
+    f_rule += split + exp(log_split(&at, PARTLY_BEYOND, c) - total);
     g_rule += at.at.last > 0.0 ? split : 0.0;
     double placed = U * (4.0 * top + 2.0 * plan->period), unit = f_whole / larger(g_whole, 1e-300);
     for (int i = 0; i < n; i++)

@@ -115,17 +115,18 @@ void masses_beyond(const envelope_table *at, double *log_p, double *log_q)
     *log_q = log(q + lost_q);
 }
 
-/* log of a bound on the sum of what is on the wrong side of a border, of losses from one on, at Re z = c (-1: under Q). */
-double log_split(const envelope_table *at, double from, double c)
+/* log of a bound on the sum of what is on the wrong side of one border, at Re z = c (-1: under Q). */
+double log_split(const envelope_table *at, enum zone border, double c)
 {
+    double apart = at->at.last > 0.0 ? at->at.last * (1.0 + 1e-9) : 0.0;
     double peak = -INFINITY, total = 0.0;
     for (int n = 0; n < at->points; n++)
-        if (at->split[n] > 0.0 && at->loss[n] >= from)
+        if (at->split[n] > 0.0 && (at->loss[n] > apart) == (border == PARTLY_BEYOND))
             peak = larger(peak, at->log_mass[n] + (1.0 + c) * at->loss[n]);
     if (peak == -INFINITY)
         return peak;
     for (int n = 0; n < at->points; n++)
-        if (at->split[n] > 0.0 && at->loss[n] >= from)
+        if (at->split[n] > 0.0 && (at->loss[n] > apart) == (border == PARTLY_BEYOND))
             total += at->split[n] * exp(at->log_mass[n] + (1.0 + c) * at->loss[n] - peak);
     return peak + log(total) + 1e-9 * (1.0 + fabs(peak));
 }
