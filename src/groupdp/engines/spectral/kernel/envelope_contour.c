@@ -8,6 +8,9 @@
 
 #define MOST_SERIES 60
 #define BLOCK_OF_TURNS 64
+/* Bounds are not below this share, and large losses have more of the moment, so that underflow is of no account. */
+#define LEAST_SHARE 1e-290
+#define LEAST_LARGE 1e-120
 /* The rule's errors, and the largest exponent's rounding, may be this share of a moment. */
 #define LOG_RULE -43.0
 #define LOG_ROUGH_RULE -16.0
@@ -42,7 +45,7 @@ double log_rest_moment(double times, int order, double log_small, double log_lar
 {
     double total = log_add(log_small, log_large);
     double rest = binomial_rest(exp(log_small - total), exp(log_large - total), times, order);
-    return times * total + log(rest) + 1e-9;
+    return times * total + log(larger(rest, LEAST_SHARE)) + 1e-9;
 }
 
 typedef struct {
@@ -237,6 +240,8 @@ envelope_contour contour_of_envelope(workspace *space, const envelope *of, doubl
     f_rule += split + exp(log_split(&at, PARTLY_BEYOND, c) - total);
     g_rule += at.at.last > 0.0 ? split : 0.0;
     double placed = U * (4.0 * top + 2.0 * plan->period), unit = f_whole / larger(g_whole, 1e-300);
+    if (!(f_whole > LEAST_LARGE))
+        decline(space, ROUNDED);
     for (int i = 0; i < n; i++)
         small[i] *= unit; /* alike, for the rounding of their common transform */
     double *f_real = doubles(space, 4 * ((size_t)path.samples + 1)), *f_turned = f_real + path.samples + 1;
@@ -263,7 +268,7 @@ envelope_contour contour_of_envelope(workspace *space, const envelope *of, doubl
     envelope_decay fall = decay_of(&at, c);
     bound_beyond(&at, plan, &path);
     double f_beyond = smaller(f_whole + f_rule, exp(fall.log_scale - total) * decayed(&fall, reach)) * 1.001;
-    path.log_truncation = log(binomial_rest(g_whole * (1.0 + 1e-9) + g_rule, f_beyond, times, plan->order) / (PI * reach)) + 1e-9;
+    path.log_truncation = log(larger(binomial_rest(g_whole * (1.0 + 1e-9) + g_rule, f_beyond, times, plan->order), LEAST_SHARE) / (PI * reach)) + 1e-9;
     return path;
 }
 
