@@ -146,6 +146,28 @@ def test_s_114_sums_of_exponentials():
             assert off.max() <= 2.0 * 3e-13 * weights.sum()
 
 
+def test_s_114_many_positions_next_to_each_other():
+    """S-114: the error grows with the number of terms at one point of the grid by 2.2 U for each, and no faster."""
+    random = np.random.default_rng(1140)
+    positions, weights = 0.3 + 1e-7 * random.uniform(size=20_000), random.exponential(1.0, 20_000)
+    both = kernel.exponentials(packed(rounds(*LAWS[0], 2)), [*positions, *weights], 64)
+    truth = [
+        complex(*(math.fsum(weights * part) for part in (np.cos(angle), np.sin(angle))))
+        for angle in (2.0 * np.pi * j * positions for j in range(65))
+    ]
+    for found in both:
+        off = np.abs(np.array(found[:65]) + 1j * np.array(found[65:]) - truth)
+        assert off.max() <= 2.0 * (3e-13 + 2.2 * 2.0**-53 * 20_000) * weights.sum()
+
+
+@pytest.mark.parametrize("first", [0.3, 0.9])
+def test_s_111_shares_next_to_a_border(first):
+    """S-111: what is beyond a border is right to its rounding, also where losses are next to the border's end."""
+    own = Law(*LAWS[1])
+    found = kernel.envelope_sums(packed(rounds(*LAWS[1], 2)), [0.0, 0.0, first, 1.0], 0.5, 0.0, -40.0)
+    assert found["p_beyond"] == pytest.approx(own.large(0.0, first, 1.0).real, rel=1e-11)
+
+
 @pytest.mark.parametrize("law", LAWS)
 def test_s_115_one_round(law):
     """S-115: the oracle's profile."""

@@ -9,6 +9,8 @@
 #define FARTHEST_STEP 0.5
 #define FAR_FROM_THE_PLAN 0.2
 #define SMALLEST_LOG_DELTA -300.0
+/* Powers are right to 1e-9 or so up to here. */
+#define MOST_ROUNDS 1e6
 /* Bounds that are wider, relatively, are left to the lattice engine. */
 #define NARROW_ENOUGH 1e-8
 
@@ -113,7 +115,7 @@ int solve_envelope(workspace *space, const job *work, answer *found)
 {
     const round_law *law = &work->whole[0];
     double argument = work->argument;
-    if (work->rounds != 1 || !(law->count >= 2.0) || work->near != NULL || work->question == CEILING)
+    if (work->rounds != 1 || !(law->count >= 2.0 && law->count <= MOST_ROUNDS) || work->near != NULL || work->question == CEILING)
         decline(space, SHIFTS);
     if (work->question == EPSILON) {
         if (!(argument > SMALLEST_LOG_DELTA && argument < -0.5))

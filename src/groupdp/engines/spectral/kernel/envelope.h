@@ -70,6 +70,7 @@ typedef struct {
     double *loss, *log_mass, *small, *large, *beyond;
     double level;               /* of the largest integrand, about */
     double *doubt;               /* of each loss */
+    double *split;               /* what its shares may be wrong by */
     double weight_error;         /* of any mass, relatively */
 } envelope_table;
 
@@ -84,6 +85,7 @@ typedef struct {
 envelope_table tabulate_envelope(workspace *space, const envelope *of, borders at, double c, double frequency, rule_goals goal);
 double log_beyond_error(const envelope_table *at, int under_q);
 void masses_beyond(const envelope_table *at, double *log_p, double *log_q);
+double log_split(const envelope_table *at, enum zone border, double c);
 void rule_errors(const envelope_table *at, double c, double frequency, double *log_small, double *log_large);
 void envelope_moments(const envelope_table *at, double c, double *log_small, double *log_large);
 
@@ -98,9 +100,10 @@ envelope_decay decay_of(const envelope_table *at, double c);
 
 double one_envelope_round(const envelope *of, double epsilon, double *error, double *rate);
 
-/* sum_n weight_n e^{2 pi i j position_n} for j = 0 .. samples, two weights at once: the first in `real`, ... (S-114) */
-void exponential_sums(workspace *space, int points, const double *position, const double *one, const double *other,
-                      int samples, double *real, double *imaginary, double *other_real, double *other_imaginary);
+/* sum_n weight_n e^{2 pi i j position_n} for j = 0 .. samples, two weights at once: the first in `real`, ... (S-114). Returns a
+ * bound on their errors, for each unit of both sums of weights. */
+double exponential_sums(workspace *space, int points, const double *position, const double *one, const double *other,
+                        int samples, double *real, double *imaginary, double *other_real, double *other_imaginary);
 #define FOURIER_ERROR 3e-13
 
 /* sum_{j >= order} (T choose j) g^{T-j} f^j for g, f >= 0. */

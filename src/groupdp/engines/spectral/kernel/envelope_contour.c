@@ -8,6 +8,9 @@
 
 #define MOST_SERIES 60
 #define BLOCK_OF_TURNS 64
+/* Bounds are not below this share, and large losses have more of the moment, so that underflow is of no account. */
+#define LEAST_SHARE 1e-290
+#define LEAST_LARGE 1e-120
 /* The rule's errors, and the largest exponent's rounding, may be this share of a moment. */
 #define LOG_RULE -43.0
 #define LOG_ROUGH_RULE -16.0
@@ -42,7 +45,7 @@ double log_rest_moment(double times, int order, double log_small, double log_lar
 {
     double total = log_add(log_small, log_large);
     double rest = binomial_rest(exp(log_small - total), exp(log_large - total), times, order);
-    return times * total + log(rest) + 1e-9;
+    return times * total + log(larger(rest, LEAST_SHARE)) + 1e-9;
 }
 
 typedef struct {
@@ -67,7 +70,8 @@ static complex_number rest_of(complex_number g, complex_number f, double times, 
                               double *error)
 {
     double g_size = hypot(g.real, g.imaginary), f_size = hypot(f.real, f.imaginary);
-    double both = hypot(g.real + f.real, g.imaginary + f.imaginary), rounding = U * (60.0 * times + 100.0);
+    double both = hypot(g.real + f.real, g.imaginary + f.imaginary), logs = times * (fabs(log(g_size)) + fabs(log(both)));
+    double rounding = U * (60.0 * times + 100.0 + 20.0 * smaller(logs, 1500.0)); /* smaller powers than e^-745 are 0 */
     double g_most = g_size + g_error, f_most = f_size + f_error, moved = g_error + f_error;
     complex_number result = {0.0, 0.0};
     *error = times * (g_error * binomial_rest(g_most, f_most, times - 1.0, order) +
@@ -141,8 +145,9 @@ static void most_moments(const envelope_table *at, double c, double *log_small, 
     double small_error, large_error, room = 1e-9 + (1.0 + c) * largest_doubt(at) + at->weight_error;
     envelope_moments(at, c, log_small, log_large);
     rule_errors(at, c, 0.0, &small_error, &large_error);
-    *log_small = (at->at.last > 0.0 ? log_add(*log_small, small_error) : *log_small) + room;
-    *log_large = log_add(*log_large, large_error) + room;
+    double split = log_split(at, PARTLY_SMALL, c), beyond = log_split(at, PARTLY_BEYOND, c);
+    *log_small = (at->at.last > 0.0 ? log_add(*log_small, log_add(small_error, split)) : *log_small) + room;
+    *log_large = log_add(*log_large, log_add(large_error, log_add(split, beyond))) + room;
 }
 
 static const double FOR_THE_REST[] = {1.2, 1.6, 2.2, 3.0, 5.0, 9.0};
@@ -177,15 +182,15 @@ static void bound_beyond(const envelope_table *at, const envelope_plan *plan, en
 {
     double log_p, log_q, once = 0.0;
     masses_beyond(at, &log_p, &log_q);
-    if (!(log_p > -INFINITY))
+    if (!(at->at.near < INFINITY))
         return;
-    double eta = exp(log_p), zeta = exp(log_q), relative = 4.0 * SUMMED + at->weight_error + 2.0 * largest_doubt(at) + 1e-12;
+    double eta = exp(log_p), zeta = exp(log_q), relative = 4.0 * SUMMED + at->weight_error + 2.0 * largest_doubt(at) + 20.0 * U * to->times + 1e-12;
     if (to->order == 2)
         once = to->times * pow(to->of->atom, to->times - 1.0);
     to->p_beyond = -expm1(to->times * log1p(-eta)) - once * eta;
     to->q_beyond = -expm1(to->times * log1p(-zeta)) - once * zeta;
-    to->p_error = to->times * (exp(log_beyond_error(at, 0)) + relative * eta);
-    to->q_error = to->times * (exp(log_beyond_error(at, 1)) + relative * zeta);
+    to->p_error = to->times * (exp(log_beyond_error(at, 0)) + exp(log_split(at, PARTLY_BEYOND, 0.0)) + relative * eta);
+    to->q_error = to->times * (exp(log_beyond_error(at, 1)) + exp(log_split(at, PARTLY_BEYOND, -1.0)) + relative * zeta);
     double log_small, log_large, log_delta_there = 0.0;
     for (int i = 0; i < 3; i++) {
         double c = to->tilt * (0.6 + 0.25 * i);
@@ -193,8 +198,8 @@ static void bound_beyond(const envelope_table *at, const envelope_plan *plan, en
         double level = log_kappa_of(c) + to->times * larger(log_add(log_small, log_large), 0.0) - c * (at->at.near - 1.02 * plan->epsilon);
         log_delta_there = smaller(log_delta_there, level + 1e-9);
     }
-    to->rest_beyond = smaller(exp(log_delta_there) + exp(to->log_lost) + to->times * eta, 1.0) * to->times * zeta * (1.0 + 1e-6);
-    to->rest_beyond += to->times * exp(log_beyond_error(at, 1));
+    to->rest_beyond = smaller(exp(log_delta_there) + exp(to->log_lost) + to->times * eta + to->p_error, 1.0) * to->times * zeta * (1.0 + 1e-6);
+    to->rest_beyond += to->q_error;
     to->until = 1.02 * plan->epsilon;
 }
 
@@ -231,19 +236,24 @@ envelope_contour contour_of_envelope(workspace *space, const envelope *of, doubl
     }
     double f_whole = exp(log_large - total), g_whole = exp(log_small - total), atom = exp(log(of->atom) - total);
     double f_rule = exp(large_rule - total), g_rule = at.at.last > 0.0 ? exp(small_rule - total) : 0.0;
+    double split = exp(log_split(&at, PARTLY_SMALL, c) - total);
+    f_rule += split + exp(log_split(&at, PARTLY_BEYOND, c) - total);
+    g_rule += at.at.last > 0.0 ? split : 0.0;
     double placed = U * (4.0 * top + 2.0 * plan->period), unit = f_whole / larger(g_whole, 1e-300);
+    if (!(f_whole > LEAST_LARGE))
+        decline(space, ROUNDED);
     for (int i = 0; i < n; i++)
         small[i] *= unit; /* alike, for the rounding of their common transform */
     double *f_real = doubles(space, 4 * ((size_t)path.samples + 1)), *f_turned = f_real + path.samples + 1;
     double *g_real = f_turned + path.samples + 1, *g_turned = g_real + path.samples + 1;
-    exponential_sums(space, n, position, large, small, path.samples, f_real, f_turned, g_real, g_turned);
+    double transform_error = 2.0 * exponential_sums(space, n, position, large, small, path.samples, f_real, f_turned, g_real, g_turned);
     path.real = doubles(space, path.samples + 1);
     path.imaginary = doubles(space, path.samples + 1);
     for (int j = 0; j <= path.samples; j++) {
         double s = j * path.step, error, far = 2.0 + c + s, weight = (j == 0 ? 1.0 : 2.0) / plan->period;
         complex_number g = {g_real[j] / unit + atom, g_turned[j] / unit}, f = {f_real[j], f_turned[j]};
-        double f_error = f_whole * (large_rounding.once + far * (large_rounding.by_frequency + placed) + 2.0 * FOURIER_ERROR) + f_rule;
-        double g_error = at.at.last > 0.0 ? g_whole * (small_rounding.once + far * (small_rounding.by_frequency + placed) + 2.0 * FOURIER_ERROR) + g_rule : atom * 60.0 * U * (1.0 + fabs(total));
+        double f_error = f_whole * (large_rounding.once + far * (large_rounding.by_frequency + placed) + transform_error) + f_rule;
+        double g_error = at.at.last > 0.0 ? g_whole * (small_rounding.once + far * (small_rounding.by_frequency + placed) + transform_error) + g_rule : atom * 60.0 * U * (1.0 + fabs(total));
         complex_number rest = rest_of(g, f, times, plan->order, g_error, f_error, &error);
         double x = c + (c * c - s * s), y = s * (1.0 + 2.0 * c), square = x * x + y * y, size = weight / sqrt(square);
         complex_number turned = product(rest, (complex_number){weight * x / square, -weight * y / square});
@@ -257,8 +267,8 @@ envelope_contour contour_of_envelope(workspace *space, const envelope *of, doubl
     path.most = times * top * (1.0 + 1e-9);
     envelope_decay fall = decay_of(&at, c);
     bound_beyond(&at, plan, &path);
-    double f_beyond = smaller(f_whole, exp(fall.log_scale - total) * decayed(&fall, reach)) * 1.001;
-    path.log_truncation = log(binomial_rest(g_whole * (1.0 + 1e-9) + g_rule, f_beyond, times, plan->order) / (PI * reach)) + 1e-9;
+    double f_beyond = smaller(f_whole + f_rule, exp(fall.log_scale - total) * decayed(&fall, reach)) * 1.001;
+    path.log_truncation = log(larger(binomial_rest(g_whole * (1.0 + 1e-9) + g_rule, f_beyond, times, plan->order), LEAST_SHARE) / (PI * reach)) + 1e-9;
     return path;
 }
 
@@ -304,7 +314,7 @@ void delta_of_envelope(const envelope_contour *from, double epsilon, double *val
         one_error = ways * one_error + one * U * (100.0 + 20.0 * from->times * (1.0 - log(from->of->atom)));
         *rate += ways * one_rate;
     }
-    double factor = from->p_beyond > 0.0 ? exp(epsilon) : 0.0, beyond = larger(from->p_beyond - factor * from->q_beyond, 0.0);
+    double factor = from->until < INFINITY ? exp(epsilon) : 0.0, beyond = larger(from->p_beyond - factor * from->q_beyond, 0.0);
     double beyond_error = from->p_error + factor * from->q_error;
     *rate += factor * from->q_beyond;
     *value = scale * sum + one + beyond;

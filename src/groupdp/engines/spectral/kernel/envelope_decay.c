@@ -6,6 +6,8 @@
 #include "envelope.h"
 
 #define ORDERS 7
+/* Losses as close to a border, relatively, are on the side of it where bounds are larger. */
+#define ROUNDED_BORDER 1e-9
 /* Largest derivatives of the share of losses beyond a border, times powers of its width. */
 static const double SHARE[ORDERS] = {1.0, 2.70704, 11.2666, 108.282, 945.73, 10395.01, 332640.1};
 static const double RADII[] = {0.1, 0.2, 0.3, 0.4, 0.5, 0.65, 0.8, 1.0};
@@ -57,9 +59,9 @@ static derivatives of_large(const envelope_table *at, derivatives of, double los
 {
     const borders *by = &at->at;
     double width = 0.0;
-    if (by->last > 0.0 && loss < by->last)
+    if (by->last > 0.0 && loss < by->last * (1.0 + ROUNDED_BORDER))
         width = by->last - by->first;
-    else if (loss >= by->near && a > 0.0)
+    else if (loss >= by->near * (1.0 - ROUNDED_BORDER) && a > 0.0)
         width = by->far - by->near;
     if (!(width > 0.0))
         return of;
@@ -79,14 +81,16 @@ static derivatives of_large(const envelope_table *at, derivatives of, double los
 /* Whether none of a loss is large. */
 static int is_none_large(const envelope_table *at, double loss, double a)
 {
-    return (at->at.last > 0.0 && loss < at->at.first) || (a > 0.0 && loss >= at->at.far);
+    return (at->at.last > 0.0 && loss < at->at.first * (1.0 - ROUNDED_BORDER)) || (a > 0.0 && loss >= at->at.far * (1.0 + ROUNDED_BORDER));
 }
 
 /* Whether an arc ends, or begins, at an event. */
 static int is_event(const envelope *of, const arc *on, int end)
 {
+    if (end && on->high >= of->end)
+        return 0;
     for (int i = 0; i < of->events; i++)
-        if (of->event[i].u == (end ? on->high : on->low))
+        if (of->event[i].u == (end ? on->high : on->low) && (on->own < 0 || on->own == of->event[i].component))
             return 1;
     return 0;
 }
@@ -166,15 +170,21 @@ static void add_jumps(const envelope_table *at, double a, envelope_decay *to)
         double mean, loss = loss_on(of, before, here->u, &mean), jump[3] = {0.0, 0.0, 0.0}, size[3] = {0.0, 0.0, 0.0};
         int which = here->component;
         arc own = {.own = which, .weight = of->h[which], .top = of->mu[which]};
+        double own_top = larger(larger(before->top, after->top), own.top);
         if (is_none_large(at, loss, a))
             continue;
         add_density(of, before, here->u, a, 1.0, jump, size);
         add_density(of, after, here->u, a, -1.0, jump, size);
         add_density(of, &own, here->u, a, here->enters ? 1.0 : -1.0, jump, size);
+        /* an event is found up to the doubt of losses over the difference of their slopes */
+        double moved = doubt_of_loss(before, of->size, loss, mean, here->u) / fabs(mean - of->mu[which]);
+        moved *= 20.0 * (fabs(a) * own_top + here->u + own_top + 1.0 / own_top);
+        if (!(moved < 1e-4))
+            moved = INFINITY;
         double factor = exp(a * loss - 0.5 * here->u * here->u - HALF_LOG_2PI - to->log_scale);
         derivatives all = {{0.0}};
         for (int n = 0; n < 3; n++)
-            all.by[n] = factor * (fabs(jump[n]) + 1e-9 * size[n]);
+            all.by[n] = factor * (fabs(jump[n]) + (1e-9 + moved) * size[n]);
         all = of_large(at, all, loss, a);
         for (int n = 0; n < 3; n++)
             to->jump[n] += all.by[n];

@@ -26,7 +26,7 @@
 double doubt_of_loss(const arc *on, int size, double loss, double mean, double u)
 {
     double active = on->own >= 0 ? 1.0 : on->sway, near = larger(on->top, on->nearly); /* on a step of the walk, up to 0.25 on */
-    return U * (140.0 + size + 64.0 * active * (1.0 + loss + near * (u + 0.5)) + 100.0 * mean * (u + on->top));
+    return U * (140.0 + active * (2.0 * size + 100.0 * (1.0 + loss + near * (u + 0.5))) + 100.0 * mean * (u + on->top));
 }
 
 double loss_on(const envelope *of, const arc *on, double u, double *mean)
@@ -99,31 +99,40 @@ static double gap(const envelope *of, const arc *on, int i, double u, double *sl
 static int is_active_between(const envelope *of, arc *on, double a, double b)
 {
     double mean_a, mean_b, loss_a = loss_on(of, on, a, &mean_a), loss_b = loss_on(of, on, b, &mean_b), near = 0.0, kept = on->weight;
+    double scale = 1.0 + loss_b + on->top * b, unsure = U * (b - a) * on->top * (2.0 * of->size + 30.0 + 8.0 * scale); /* of tangents */
     for (int i = 0; i < of->size; i++) {
         double m = of->mu[i], at_a = loss_a - m * (a - 0.5 * m), at_b = loss_b - m * (b - 0.5 * m);
         double slope_a = mean_a - m, slope_b = mean_b - m, least = at_a, room = 64.0 * U * (1.0 + loss_b + m * b);
+        double wide = NEARLY_ACTIVE * 64.0 * U * (1.0 + loss_b + larger(m, on->top) * b);
         if (on->active[i]) {
             if (!(at_a <= room && at_b <= room))
                 return 0;
-            if (larger(at_a, at_b) > -NEARLY_ACTIVE * room) {
+            if (larger(at_a, at_b) > -wide) {
                 near += of->h[i];
                 kept -= of->h[i];
                 on->nearly = larger(on->nearly, m);
             }
             continue;
         }
-        if (slope_a < 0.0 && slope_b <= 0.0)
+        if (slope_a < 0.0 && slope_b <= 0.0) {
             least = at_b;
-        else if (slope_a < 0.0)
+        } else if (slope_a < 0.0) {
             least = at_a + slope_a * smaller(((at_b - at_a) - slope_b * (b - a)) / (slope_a - slope_b), b - a);
+            if (least < wide) /* it might be active in between */
+                return 0;
+        }
+        least -= unsure;
         if (!(least >= -room))
             return 0;
-        if (least < NEARLY_ACTIVE * room) {
+        if (least < wide) {
             near += of->h[i];
             on->nearly = larger(on->nearly, m);
         }
     }
-    on->sway = larger(on->sway, 1.0 + near / larger(kept, 0.5 * of->h0));
+    double sway = 1.0 + near / larger(kept, 0.5 * of->h0), most = 1.0 + loss_b + larger(on->top, on->nearly) * b;
+    if (near > 0.0 && !(sway * (2.0 * of->size + 100.0 * most) < NEARLY_ACTIVE * 64.0 * scale)) /* others may cease to be active */
+        sway = INFINITY;
+    on->sway = larger(on->sway, sway);
     return 1;
 }
 
@@ -170,11 +179,11 @@ static arc start_arc(workspace *space, const envelope *of, const unsigned char *
 static void walk(workspace *space, envelope *of)
 {
     unsigned char *active = allocate(space, of->size + 1);
-    double *since = doubles(space, of->size), u = of->first, step = 0.01 * WIDEST_STEP, mean;
+    double *since = doubles(space, of->size), *beside = doubles(space, of->size), u = of->first, step = 0.01 * WIDEST_STEP, mean;
     memset(active, 0, of->size + 1);
     active[0] = 1;
     for (int i = 0; i < of->size; i++)
-        since[i] = i == 0 ? INFINITY : 0.5 * of->mu[i];
+        since[i] = i == 0 ? INFINITY : 0.5 * of->mu[i], beside[i] = 0.0;
     arc here = start_arc(space, of, active, u);
     int pending = -1;
     for (int steps = 0; u < of->end; steps++) {
@@ -205,7 +214,9 @@ static void walk(workspace *space, envelope *of)
         if (pending >= 0)
             of->event[pending].after = index;
         if (enters && since[which] < to)
-            add_arc(space, of, (arc){.low = since[which], .high = to, .own = which, .weight = of->h[which], .top = of->mu[which]});
+            add_arc(space, of, (arc){.low = since[which], .high = to, .own = which, .weight = of->h[which], .top = of->mu[which],
+                                     .nearly = larger(beside[which], here.top)});
+        beside[which] = here.top; /* next to an event its loss may be that of the active ones */
         since[which] = enters ? INFINITY : to;
         pending = of->events++;
         of->event[pending] = (event){.u = to, .component = which, .enters = enters, .before = index};
@@ -219,7 +230,7 @@ static void walk(workspace *space, envelope *of)
     add_arc(space, of, here);
     for (int i = 0; i < of->size; i++)
         if (since[i] < of->end)
-            add_arc(space, of, (arc){.low = since[i], .high = of->end, .own = i, .weight = of->h[i], .top = of->mu[i]});
+            add_arc(space, of, (arc){.low = since[i], .high = of->end, .own = i, .weight = of->h[i], .top = of->mu[i], .nearly = beside[i]});
 }
 
 /* The u of an arc where the loss is this. */

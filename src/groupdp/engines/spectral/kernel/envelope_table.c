@@ -21,9 +21,17 @@ static const double RHO[] = {1.6, 2.2, 3.2, 4.8, 7.0, 10.0, 16.0, 32.0};
 static double raised_share(double from, double to, double loss)
 {
     double y = (loss - from) / (to - from);
-    if (y >= 1.0)
-        return 1.0;
+    if (y > 0.5)
+        return y >= 1.0 ? 1.0 : 1.0 - raised_share(0.0, 1.0, (to - loss) / (to - from));
     return y <= 0.0 ? 0.0 : y * y * y * y * y * y * (462.0 - y * (1980.0 - y * (3465.0 - y * (3080.0 - y * (1386.0 - 252.0 * y)))));
+}
+
+/* What the share may be wrong by: its slope, 2772 (y (1 - y))^5, times the error of y, and rounding. */
+static double doubt_of_share(double from, double to, double loss, double doubt)
+{
+    double y = smaller(larger((loss - from) / (to - from), 0.0), 1.0), off = (doubt + 8.0 * U * (loss + to)) / (to - from);
+    double both = y * (1.0 - y) + off, share = raised_share(from, to, loss);
+    return 1.01 * 2772.0 * both * both * both * both * both * off + U * (400.0 * smaller(share, 1.0 - share) + (y > 0.5 ? 4.0 : 0.0));
 }
 
 /* log of a bound on the mass of one panel. */
@@ -97,12 +105,30 @@ double log_beyond_error(const envelope_table *at, int under_q)
 /* The probability under P and under Q that a loss is beyond. */
 void masses_beyond(const envelope_table *at, double *log_p, double *log_q)
 {
-    *log_p = *log_q = -INFINITY;
+    double p = 0.0, q = 0.0, lost_p = 0.0, lost_q = 0.0;
     for (int n = 0; n < at->points; n++)
         if (at->beyond[n] > 0.0) {
-            *log_p = log_add(*log_p, at->log_mass[n] + at->loss[n] + log(at->beyond[n]));
-            *log_q = log_add(*log_q, at->log_mass[n] + log(at->beyond[n]));
+            add_compensated(&p, &lost_p, at->beyond[n] * exp(at->log_mass[n] + at->loss[n]));
+            add_compensated(&q, &lost_q, at->beyond[n] * exp(at->log_mass[n]));
         }
+    *log_p = log(p + lost_p);
+    *log_q = log(q + lost_q);
+}
+
+/* log of a bound on the sum of what is on the wrong side of one border, at Re z = c (-1: under Q). */
+double log_split(const envelope_table *at, enum zone border, double c)
+{
+    double apart = at->at.last > 0.0 ? at->at.last * (1.0 + 1e-9) : 0.0;
+    double peak = -INFINITY, total = 0.0;
+    for (int n = 0; n < at->points; n++)
+        if (at->split[n] > 0.0 && (at->loss[n] > apart) == (border == PARTLY_BEYOND))
+            peak = larger(peak, at->log_mass[n] + (1.0 + c) * at->loss[n]);
+    if (peak == -INFINITY)
+        return peak;
+    for (int n = 0; n < at->points; n++)
+        if (at->split[n] > 0.0 && (at->loss[n] > apart) == (border == PARTLY_BEYOND))
+            total += at->split[n] * exp(at->log_mass[n] + (1.0 + c) * at->loss[n] - peak);
+    return peak + log(total) + 1e-9 * (1.0 + fabs(peak));
 }
 
 /* Nodes and weights on [-1, 1], right to 8 U and, relatively, 40 U: Newton's method for P_16. */
@@ -200,6 +226,7 @@ static void fill(workspace *space, envelope_table *at)
     at->loss = doubles(space, at->points);
     at->log_mass = doubles(space, at->points);
     at->doubt = doubles(space, at->points);
+    at->split = doubles(space, at->points);
     at->small = doubles(space, at->points);
     at->large = doubles(space, at->points);
     at->beyond = doubles(space, at->points);
@@ -209,7 +236,7 @@ static void fill(workspace *space, envelope_table *at)
         double half = 0.5 * (one->high - one->low), middle = 0.5 * (one->high + one->low);
         if (one->skipped)
             continue;
-        at->weight_error = larger(at->weight_error, U * (80.0 + 20.0 * one->high * one->high));
+        at->weight_error = larger(at->weight_error, U * (80.0 + at->of->size + 20.0 * one->high * one->high));
         for (int i = 0; i < RULE; i++, n++) {
             double u = middle + half * node[i];
             at->loss[n] = loss_on(at->of, one->on, u, &mean);
@@ -218,12 +245,15 @@ static void fill(workspace *space, envelope_table *at)
             at->small[n] = one->zone == SMALL;
             at->large[n] = one->zone == LARGE;
             at->beyond[n] = one->zone == BEYOND;
+            at->split[n] = 0.0;
             if (one->zone == PARTLY_SMALL) {
                 at->large[n] = raised_share(at->at.first, at->at.last, at->loss[n]);
                 at->small[n] = 1.0 - at->large[n];
+                at->split[n] = doubt_of_share(at->at.first, at->at.last, at->loss[n], at->doubt[n]);
             } else if (one->zone == PARTLY_BEYOND) {
                 at->beyond[n] = raised_share(at->at.near, at->at.far, at->loss[n]);
                 at->large[n] = 1.0 - at->beyond[n];
+                at->split[n] = doubt_of_share(at->at.near, at->at.far, at->loss[n], at->doubt[n]);
             }
         }
     }

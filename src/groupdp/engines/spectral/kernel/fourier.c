@@ -50,21 +50,22 @@ static void transform_grid(workspace *space, double *real, double *imaginary, in
     }
 }
 
-void exponential_sums(workspace *space, int points, const double *position, const double *one, const double *other,
-                      int samples, double *real, double *imaginary, double *other_real, double *other_imaginary)
+double exponential_sums(workspace *space, int points, const double *position, const double *one, const double *other,
+                        int samples, double *real, double *imaginary, double *other_real, double *other_imaginary)
 {
-    int n = FINENESS * samples;
+    int n = FINENESS * samples, most = 0, here = 0, *nearby = allocate(space, n * sizeof(int));
     double *x = doubles(space, n), *y = doubles(space, n), fall[SPREAD + 2];
     /* in units of the grid: e^{-t^2 / (4 width)}, width = tau (n / 2 pi)^2 */
     double width = FLATNESS * (FINENESS / (2.0 * PI)) * (FINENESS / (2.0 * PI));
     spend(space, 40.0 * points * SPREAD + 40.0 * n);
     for (int i = 0; i < n; i++)
-        x[i] = y[i] = 0.0;
+        x[i] = y[i] = 0.0, nearby[i] = 0;
     for (int i = 0; i < SPREAD + 2; i++)
         fall[i] = exp(-0.25 * i * i / width);
     for (int p = 0; p < points; p++) {
         double place = (position[p] - floor(position[p])) * n;
         int nearest = (int)floor(place + 0.5);
+        nearby[nearest & (n - 1)]++;
         double t = place - nearest, middle = exp(-0.25 * t * t / width), ratio = exp(0.5 * t / width), up = middle, down = middle;
         for (int i = 0; i <= SPREAD; i++) {
             int k = (nearest + i) & (n - 1), l = (nearest - i) & (n - 1);
@@ -79,6 +80,10 @@ void exponential_sums(workspace *space, int points, const double *position, cons
             down /= ratio;
         }
     }
+    for (int i = -SPREAD; i < n + SPREAD; i++) { /* terms that are added up at one point of the grid */
+        here += nearby[(i + SPREAD) & (n - 1)] - (i > SPREAD ? nearby[i - SPREAD - 1] : 0);
+        most = here > most ? here : most;
+    }
     transform_grid(space, x, y, n);
     double scale = 1.0 / sqrt(4.0 * PI * width);
     for (int j = 0; j <= samples; j++) {
@@ -89,4 +94,5 @@ void exponential_sums(workspace *space, int points, const double *position, cons
         other_real[j] = factor * (y[j] + y[k]);
         other_imaginary[j] = factor * (x[k] - x[j]);
     }
+    return FOURIER_ERROR + 2.2 * U * most;
 }
