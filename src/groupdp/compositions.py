@@ -39,6 +39,8 @@ _SLACK = 1e-14
 _SMALLEST_SHIFT = 1e-290
 #: Below this log delta only the bound in closed form is returned.
 _CLOSED_FORM_BELOW = -1e6
+#: The smallest positive double.
+_SMALLEST = math.ulp(0.0)
 #: In `auto`, a result wider than this, and than the tolerance, is intersected with the other engine's.
 WIDE = 1e-5
 
@@ -234,10 +236,6 @@ def _is_one_round(noisy: Composition) -> bool:
     if not isinstance(round_, Round):
         return not isinstance(round_, AllocationRound)
     return not round_.is_gaussian and not (spectral.AVAILABLE and len(round_.branches) == 1)
-
-
-#: The smallest positive double.
-_SMALLEST = math.ulp(0.0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,9 +8,9 @@ import pytest
 
 import groupdp
 from groupdp.calibration.search import Goal, Scale, find_root
-from groupdp.calibration.starts import composed_mu
 from groupdp.calibration.target import Trial
 from groupdp.losses import LaplaceRound
+from groupdp.moments import composed_mu
 from groupdp.question import question_of
 
 MOST_CALLS = 10

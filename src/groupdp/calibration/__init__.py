@@ -1,7 +1,7 @@
 """Calibration: the least noise, the most steps, the largest batch or group that meets a target.
 
 target.py   the target, one certified trial, and what is returned with the evidence of optimality in it
-search.py   the secant search, for real parameters and for counts; starts.py where it starts
+search.py   the secant search, for real parameters and for counts; moments.py says where it starts
 counts.py   the most steps, the largest batch and group: the next count fails
 
 The least noise, for one run or for many at once, and the largest sampling rate are here.
@@ -23,7 +23,6 @@ from groupdp.calibration.counts import calibrate_group_size as calibrate_group_s
 from groupdp.calibration.counts import calibrate_steps as calibrate_steps
 from groupdp.calibration.counts import one_phase, phase_index, sampling_maker
 from groupdp.calibration.search import Goal, Root, Scale, find_root
-from groupdp.calibration.starts import composed_mu, gaussian_mu, growth, noise_factor_for, noise_slope, rare_share
 from groupdp.calibration.target import (
     LARGEST_SEARCH,
     Found,
@@ -39,6 +38,7 @@ from groupdp.calibration.target import Calibration as Calibration
 from groupdp.engines import Progress
 from groupdp.errors import GroupDPError, InvalidArgument, InWords, require_number
 from groupdp.mechanisms.mechanism import LARGEST_NOISE, SMALLEST_NOISE, Mechanism, Wrapper, mechanisms_of
+from groupdp.moments import composed_mu, gaussian_mu, growth, noise_factor_for, noise_slope, rare_share
 
 #: The value returned lies this share of the tolerance on the safe side of the root, where the bounds are narrow.
 _SHARE = 1.0 / 16.0

@@ -14,13 +14,13 @@ from typing import Any
 
 from groupdp.bounds import Bounds
 from groupdp.calibration.search import Goal, largest_integer
-from groupdp.calibration.starts import composed_mu, gaussian_mu, growth
 from groupdp.calibration.target import Calibration, Found, Run, Target, Trial, read_target, result_of, target_of
 from groupdp.engines import Progress
 from groupdp.errors import LARGEST_COUNT, InvalidArgument, InWords, require_integer
 from groupdp.groups import LARGEST_GROUP
 from groupdp.mechanisms.dpsgd import DPSGD, phases_of
 from groupdp.mechanisms.mechanism import Mechanism, Wrapper, mechanisms_of
+from groupdp.moments import composed_mu, gaussian_mu, growth
 
 #: What chooses an attribute of a sampling, in the library and on the command line.
 _COMMANDS = {
