@@ -21,22 +21,19 @@ from groupdp.question import Question, epsilon_of_question, neighbours_of, quest
 
 #: Largest target epsilon: beyond it there is no useful privacy, and no engine is quick.
 LARGEST_TARGET = 1e5
-
 #: Work after which no further trial is begun (engines/__init__.py): about two minutes.
 LARGEST_SEARCH = 1_200_000_000
 #: A trial begins with bounds of this relative width: enough where epsilon is 20 times as far off the target.
-_LOOSE = 1e-3
-_FAR_OFF = 20.0
+_LOOSE, _FAR_OFF = 1e-3, 20.0
 #: Near the target the bounds are to be this share of the parameter's tolerance wide, where the engines can choose.
 _SHARE = 0.3
 #: Never less than the engines' own choice.
 _FINEST = 1e-6
 
-Run = Mechanism | tuple[Mechanism, ...]
-
 #: Relative tolerances that doubles and the certified bounds can serve.
-SMALLEST_TOLERANCE = 1e-12
-LARGEST_TOLERANCE = 0.1
+SMALLEST_TOLERANCE, LARGEST_TOLERANCE = 1e-12, 0.1
+
+Run = Mechanism | tuple[Mechanism, ...]
 
 
 class TooMuchWork(LimitExceeded):
