@@ -8,6 +8,8 @@
 #define ORDERS 7
 /* Largest derivatives of the share of losses beyond a border, times powers of its width. */
 static const double SHARE[ORDERS] = {1.0, 2.70704, 11.2666, 108.282, 945.73, 10395.01, 332640.1};
+/* A panel that begins at a border may begin with a loss that is less by rounding. */
+#define AT_A_BORDER 1e-9
 static const double RADII[] = {0.1, 0.2, 0.3, 0.4, 0.5, 0.65, 0.8, 1.0};
 
 typedef struct {
@@ -57,9 +59,9 @@ static derivatives of_large(const envelope_table *at, derivatives of, double los
 {
     const borders *by = &at->at;
     double width = 0.0;
-    if (by->last > 0.0 && loss < by->last)
+    if (by->last > 0.0 && loss < by->last * (1.0 + AT_A_BORDER))
         width = by->last - by->first;
-    else if (loss >= by->near && a > 0.0)
+    else if (loss >= by->near * (1.0 - AT_A_BORDER) && a > 0.0)
         width = by->far - by->near;
     if (!(width > 0.0))
         return of;
