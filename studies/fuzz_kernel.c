@@ -1,7 +1,7 @@
 /* Bytes as questions to the kernel's plain C core: any composition, any law, any target. studies/fuzz_kernel.py builds it.
  *
  * An input is read as up to 3 rounds, each of up to 3 branches of up to 12 shifts on a side with Gaussian branches beside
- * them, or of up to 3 products of up to 2 allocations; numbers are moderate, special (0, denormal, huge, infinite, NaN)
+ * them, or of up to 3 products of up to 2 allocations, or an envelope; numbers are moderate, special (0, denormal, huge, infinite, NaN)
  * or any eight bytes. What the kernel's own gate (S-28) refuses is not asked about, unless the input says so and the law
  * has increasing shifts and finite logarithms: then only the sums are wrong. Whatever is answered must have its lower
  * side at or below its upper one.
@@ -18,7 +18,7 @@
 #define MOST_BRANCHES 3
 #define LARGEST_COMPOSITION 3
 
-static long calls, answered, refused, allocated_answers;
+static long calls, answered, refused, allocated_answers, enclosed_answers;
 
 static void fail(const char *what)
 {
@@ -188,8 +188,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     double mu[LARGEST_COMPOSITION][MOST_BRANCHES], log_weight[LARGEST_COMPOSITION][MOST_BRANCHES];
     round_law rounds[LARGEST_COMPOSITION];
     allocations allocated[LARGEST_COMPOSITION];
+    side envelopes[LARGEST_COMPOSITION];
     unsigned mode = byte(&from);
-    int sound = mode % 4 != 0, bypass = mode % 8 == 4, allocates = 0, taken = 1;
+    int sound = mode % 4 != 0, bypass = mode % 8 == 4, allocates = 0, encloses = 0, taken = 1;
     int count = 1 + (int)(byte(&from) % LARGEST_COMPOSITION);
     enum question question = (enum question)(mode / 8 % 3);
     double argument = number(&from), enough = number(&from);
@@ -206,7 +207,17 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         if (!(law->count >= 1.0 && law->count <= 0x1p53))
             law->count = 1.0 + byte(&from);
         law->count = floor(law->count);
-        if (byte(&from) % 4 == 3) {
+        unsigned kind = byte(&from) % 8;
+        if (kind == 5) {
+            law->branches = law->gaussians = 0;
+            envelopes[j] = read_side(&from, &memory[j][0][0], sound);
+            memory[j][0][0].shift[0] = sound ? 0.0 : memory[j][0][0].shift[0];
+            law->envelope = &envelopes[j];
+            taken = taken && (bypass ? is_ordered(law->envelope) : is_law(law->envelope));
+            encloses = 1;
+            continue;
+        }
+        if (kind % 4 == 3) {
             law->branches = law->gaussians = 0;
             read_allocations(&from, &allocated[j], sound);
             law->allocated = &allocated[j].law;
@@ -252,6 +263,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     long before = answered;
     ask(&space, work);
     allocated_answers += allocates ? answered - before : 0;
+    enclosed_answers += encloses ? answered - before : 0;
     forget(release(&space));
     if (mode >= 192) {
         take(&space, NULL);
@@ -265,8 +277,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 static void report(void)
 {
     fprintf(stderr,
-            "%ld kernel calls: %ld answered (%ld with allocations), %ld refused as no law, %ld declined; 0 reports.\n",
-            calls, answered, allocated_answers, refused, calls - answered - refused);
+            "%ld kernel calls: %ld answered (%ld with allocations, %ld with envelopes), %ld refused as no law, %ld declined; 0 reports.\n",
+            calls, answered, allocated_answers, enclosed_answers, refused, calls - answered - refused);
 }
 
 #ifdef STANDALONE

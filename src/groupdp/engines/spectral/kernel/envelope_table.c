@@ -201,8 +201,9 @@ static void divide(workspace *space, envelope_table *at, const arc *on, double l
                 one.skipped = 1;
                 coarse = 0;
             } else {
-                coarse |= log_panel_error(at, &one, zone != BEYOND, 1, c, frequency) > here;
-                coarse |= zone >= PARTLY_BEYOND && log_panel_error(at, &one, 1, 0, 0.0, 0.0) > goal.beyond;
+                coarse = coarse || (here < INFINITY && log_panel_error(at, &one, zone != BEYOND, 1, c, frequency) > here);
+                coarse = coarse || (zone >= PARTLY_BEYOND && goal.beyond < INFINITY &&
+                                    log_panel_error(at, &one, 1, 0, 0.0, 0.0) > goal.beyond);
             }
             if (coarse && part.high - part.low > NARROWEST * part.high &&
                 depth + 2 <= MOST_OPEN) {
