@@ -187,11 +187,11 @@ static void bound_beyond(const envelope_table *at, const envelope_plan *plan, en
     double eta = exp(log_p), zeta = exp(log_q), relative = 4.0 * SUMMED + at->weight_error + 2.0 * largest_doubt(at) + 20.0 * U * to->times + 1e-12;
     if (to->order == 2)
         once = to->times * pow(to->of->atom, to->times - 1.0);
-    double raised = once * U * (100.0 + 20.0 * to->times * (1.0 - log(to->of->atom))); /* what the atom's power is wrong by */
+    double of_power = once * U * (100.0 + 20.0 * to->times * (1.0 - log(to->of->atom))); /* what the atom's power is wrong by */
     to->p_beyond = -expm1(to->times * log1p(-eta)) - once * eta;
     to->q_beyond = -expm1(to->times * log1p(-zeta)) - once * zeta;
-    to->p_error = to->times * (exp(log_beyond_error(at, 0)) + exp(log_split(at, PARTLY_BEYOND, 0.0)) + relative * eta) + raised * eta;
-    to->q_error = to->times * (exp(log_beyond_error(at, 1)) + exp(log_split(at, PARTLY_BEYOND, -1.0)) + relative * zeta) + raised * zeta;
+    to->p_error = to->times * (exp(log_beyond_error(at, 0)) + exp(log_split(at, PARTLY_BEYOND, 0.0)) + relative * eta) + of_power * eta;
+    to->q_error = to->times * (exp(log_beyond_error(at, 1)) + exp(log_split(at, PARTLY_BEYOND, -1.0)) + relative * zeta) + of_power * zeta;
     double log_small, log_large, log_delta_there = 0.0;
     for (int i = 0; i < 3; i++) {
         double c = to->tilt * (0.6 + 0.25 * i);
