@@ -68,7 +68,7 @@ study: $(STAMP)  ## slow: every case of the tests, both engines on thousands of 
 	PYTHONPATH=tests:tests/shared $(BIN)/python studies/vadhan_oracle.py
 	$(BIN)/python studies/mechanisms_oracle.py
 	$(BIN)/python studies/ledger_kills.py
-	$(BIN)/python studies/allocation.py
+	$(BIN)/python studies/allocation.py 2000 2026-11 studies/allocation_values.tsv
 	$(BIN)/python studies/story.py
 
 fuzz:  ## slow: 100 000 inputs for the kernel's C core under AddressSanitizer and UBSan, guided by coverage where there is clang
