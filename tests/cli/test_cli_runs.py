@@ -348,3 +348,18 @@ def test_a_rate_with_more_digits_than_a_double_is_answered_and_saved_exactly(tmp
     assert outcome.status == 0, outcome
     assert '"1234567890123456789/10000000000000000000"' in path.read_text()
     assert groupdp(f"epsilon '{path}' --json").json == groupdp(f"epsilon {run} --delta 1e-6 --group-size 1 --json").json
+
+
+@pytest.mark.parametrize(("size", "noted"), [(12, True), (15, False), (20, False), (21, True)])
+def test_people_notes_a_run_of_another_size_than_the_table(tmp_path, monkeypatch, size, noted):
+    """20 examples, 5 of them of one person: a run states 20, or 15 where that person is the one that is added."""
+    monkeypatch.chdir(tmp_path)
+    rows = [
+        f"{person},{person}{index}"
+        for person, many in (("a", 5), ("b", 4), ("c", 4), ("d", 4), ("e", 3))
+        for index in range(many)
+    ]
+    Path("rows.csv").write_text("user,example\n" + "\n".join(rows) + "\n")
+    run = f"--sampling poisson --batch-size 2 --dataset-size {size} --noise-multiplier 2 --steps 10 --delta 1e-3"
+    output = " ".join(groupdp(f"people rows.csv --by user {run}").output.split())
+    assert (f"the run draws from {size} examples, and the table has 20" in output) == noted

@@ -32,7 +32,6 @@ _FINEST = 1e-6
 
 #: Relative tolerances that doubles and the certified bounds can serve.
 SMALLEST_TOLERANCE, LARGEST_TOLERANCE = 1e-12, 0.1
-
 Run = Mechanism | tuple[Mechanism, ...]
 
 

@@ -31,6 +31,7 @@ from groupdp.mechanisms.dpsgd import DPSGD
 from groupdp.mechanisms.named_values import phase_of
 from groupdp.neighbours import ADJACENCIES
 from groupdp.printing import counted, given, given_percent, lower_percent, lower_text, round_down, sides, upper_text
+from groupdp.question import unit_of
 from groupdp.run_file import read_run_file
 from groupdp.run_file.run import RunFile, run_file_text, stated
 from groupdp.samplings import BallsInBinsSampling
@@ -79,7 +80,8 @@ def people(
     with progress_bar("people") as progress:
         view = people_view(asked.run, read, delta=target, adjacency=chosen, progress=progress)
     total = counted(view.total)
-    notes = [
+    notes = _other_sizes(asked, sum(n * k for n, k in zip(view.counts, view.people, strict=True)), view.counts[-1])
+    notes += [
         f"{counted(view.protected(most))} of {total} people have an epsilon of at most {given(most)}."
         for most in thresholds
     ]
@@ -143,6 +145,15 @@ STUDY: dict[str, Any] = {
     "minimum_share": number(f"Share of all examples that must be kept (default {_MINIMUM_SHARE})."),
     "adjacency": ADJACENCY,
 }
+
+
+def _other_sizes(asked: Asked, examples: int, most: int) -> list[str]:
+    """A note where the run states a dataset size that is neither the table's nor that without the largest person."""
+    sizes = {int(phase["dataset_size"]) for phase in asked.file.written if "dataset_size" in phase}
+    odd = sorted(size for size in sizes if not examples - most <= size <= examples)
+    question = f"examples, and the table has {counted(examples)}: is it the table of this run?"
+    is_odd = odd and unit_of(asked.file.phases) == "example"
+    return [f"Note: the run draws from {counted(odd[0])} {question}"] if is_odd else []
 
 
 @command(
